@@ -119,12 +119,14 @@ pub(super) fn advise_huge_pages<T>(_: &mut [T]) {}
 /// system immediately, and the process uses no more memory than forecast. Programs should call it at startup,
 /// because it affects the whole process.
 ///
-/// Otherwise the C library of Linux keeps freed blocks of up to 32 MiB for reuse.
+/// Otherwise the C library of Linux keeps freed blocks of up to 32 MiB for reuse. Up to 16 MiB of smaller
+/// blocks are kept, because many small tables are allocated again and again.
 pub fn map_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: sets a parameter of the allocator, which is allowed at any time.
+    // SAFETY: sets parameters of the allocator, which is allowed at any time.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 16 << 20);
     }
 }
 

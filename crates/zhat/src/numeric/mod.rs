@@ -14,6 +14,7 @@ mod rounding;
 pub(crate) mod semiring;
 pub mod simd;
 mod skinny;
+mod small;
 mod strips;
 mod tile;
 mod vector;
@@ -37,6 +38,7 @@ pub use product::{Matrix, multiply};
 pub use real::Real;
 pub use rounding::{CompensatedSum, rounding_allowance};
 pub(crate) use skinny::{Backward, Forward, block_of, padded, strip};
+pub(crate) use small::{Small, SmallProduct, padded as padded_row};
 pub(crate) use tile::Elementwise;
 pub use vector::log_sum_exp;
 pub(crate) use vector::{

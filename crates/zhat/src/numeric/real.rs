@@ -1,13 +1,14 @@
 //! The two precisions of sequence models.
 
 use super::elementary::{double, single};
-use super::{product::Scalar, skinny::Skinny, tile::Elementwise};
+use super::{product::Scalar, skinny::Skinny, small::Small, tile::Elementwise};
 
 /// `f32` or `f64`: the precision of a model. Scales and sums over long sequences are kept in `f64` in both
 /// cases.
 pub trait Real:
     Scalar
     + Skinny
+    + Small
     + Elementwise
     + PartialOrd
     + Default
@@ -41,6 +42,8 @@ pub trait Real:
     fn to_f64(self) -> f64 {
         self.into()
     }
+    /// a·b + c, rounded once if `FMA`.
+    fn multiply_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self;
     /// True for NaN.
     fn is_nan(self) -> bool;
     /// xᵢ ← exp xᵢ; results near the subnormal numbers become 0.
@@ -73,6 +76,10 @@ impl Real for f64 {
     fn from_f64(x: f64) -> f64 {
         x
     }
+    #[inline(always)]
+    fn multiply_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
+        double::multiply_add::<FMA>(a, b, c)
+    }
     fn is_nan(self) -> bool {
         f64::is_nan(self)
     }
@@ -100,6 +107,10 @@ impl Real for f32 {
     #[inline(always)]
     fn from_f64(x: f64) -> f32 {
         x as f32
+    }
+    #[inline(always)]
+    fn multiply_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+        single::multiply_add::<FMA>(a, b, c)
     }
     fn is_nan(self) -> bool {
         f32::is_nan(self)

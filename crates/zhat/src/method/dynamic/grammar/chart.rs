@@ -13,8 +13,9 @@ use rayon::prelude::*;
 
 use super::cells::{Cells, Part, Span};
 use super::choices::GroupChoices;
+use super::multiplier::{Common, Multiplier, Multipliers, Normal, exp_shifted, normalise};
 use super::number::Number;
-use super::source::{Source, SpanScores};
+use super::source::Source;
 use crate::error::Result;
 use crate::model::Closure;
 use crate::numeric::filled;
@@ -144,28 +145,6 @@ impl<G: Number> Unary<G> {
     }
 }
 
-/// exp(logs − shift) with slopes, and the shift: the largest logarithm, or 0 if all are −∞.
-fn exp_shifted<G: Number>(logs: &mut [f64], slopes: &[f64], out: &mut [G]) -> f64 {
-    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if top == f64::NEG_INFINITY {
-        out.fill(G::ZERO);
-        return top;
-    }
-    logs.iter_mut().for_each(|x| *x -= top);
-    exp_all(logs, slopes, out);
-    top
-}
-
-/// exp(logs) with slopes, which may be empty.
-pub fn exp_all<G: Number>(logs: &[f64], slopes: &[f64], out: &mut [G]) {
-    if slopes.is_empty() {
-        return G::exp_row(logs, out);
-    }
-    for ((out, &log), &slope) in out.iter_mut().zip(logs).zip(slopes) {
-        *out = G::exp(log, slope);
-    }
-}
-
 /// Rows that are worked on in parallel only if they are long.
 pub fn for_rows<T: Send, U: Send>(
     rows: &mut [T],
@@ -181,80 +160,6 @@ pub fn for_rows<T: Send, U: Send>(
     }
     let all = rows.par_chunks_mut(size).zip(others.par_iter_mut()).enumerate();
     all.for_each(|(i, (row, other))| work(i, row, other));
-}
-
-/// What is known about a row after it is divided by its largest number.
-#[derive(Clone, Copy, Default)]
-struct Normal {
-    /// ln of what its numbers were multiplied by, with the opposite sign.
-    norm: f64,
-    /// Whether all its numbers were large enough.
-    large: bool,
-}
-
-/// Multiplies a row of sums by exp(scores) and divides it by its largest number.
-fn normalise<G: Number>(row: &mut [G], scores: Option<(&[f64], &[f64])>, smallest: f64) -> Normal {
-    // Entries of weight 0 need not be large.
-    let small = |x: &G| x.to_f64() < smallest;
-    let lost = |row: &[G], logs: &[f64]| {
-        G::TINY > 0.0 && row.iter().zip(logs).any(|(x, log)| *log > f64::NEG_INFINITY && small(x))
-    };
-    let (mut large, mut norm) = match scores {
-        Some((logs, slopes)) => {
-            let large = !lost(row, logs);
-            let mut weights = vec![G::ZERO; row.len()];
-            let top = exp_shifted(&mut logs.to_vec(), slopes, &mut weights);
-            row.iter_mut().zip(weights).for_each(|(x, weight)| *x = x.times(weight));
-            (large, top)
-        }
-        None => (G::TINY == 0.0 || !row.iter().any(small), 0.0),
-    };
-    let largest = row.iter().fold(G::ZERO, |top, &x| if x.exceeds(top) { x } else { top });
-    if largest.is_zero() || norm == f64::NEG_INFINITY {
-        row.fill(G::ZERO);
-        return Normal { norm: f64::NEG_INFINITY, large: false };
-    }
-    norm += largest.ln();
-    row.iter_mut().for_each(|x| *x = x.over_constant(largest));
-    if let Some((logs, _)) = scores {
-        large &= !lost(row, logs);
-    }
-    Normal { norm, large }
-}
-
-/// The multipliers of the spans of one width: their scores and the shifts of rules, by span.
-pub struct Multipliers {
-    scores: SpanScores,
-    slopes: Vec<f64>,
-    shifts: Vec<f64>,
-    size: usize,
-}
-
-impl Multipliers {
-    pub fn new(source: &Source<'_>, list: &[Span], shifts: &[f64], size: usize) -> Self {
-        let places: Vec<(usize, usize, usize)> =
-            list.iter().map(|span| (source.sentences[span.sentence], span.first, span.last)).collect();
-        let (scores, slopes) = source.spans(&places);
-        Multipliers { scores, slopes, shifts: shifts.to_vec(), size }
-    }
-
-    /// Scores and slopes of span `at`; `None` if all are 0.
-    fn of(&self, at: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-        let (own, size) = (at * self.size, self.size);
-        let (mut scores, slopes) = match &self.scores {
-            SpanScores::None if self.shifts.is_empty() => return None,
-            SpanScores::None => (vec![0.0; size], Vec::new()),
-            SpanScores::Each(scores) => {
-                (vec![scores[at]; size], self.slopes.get(at).map_or(Vec::new(), |&slope| vec![slope; size]))
-            }
-            SpanScores::Rows(scores) => {
-                let slopes = self.slopes.get(own..own + size).unwrap_or(&[]);
-                (scores[own..own + size].to_vec(), slopes.to_vec())
-            }
-        };
-        scores.iter_mut().zip(&self.shifts).for_each(|(score, shift)| *score += shift);
-        Some((scores, slopes))
-    }
 }
 
 impl<G: Number> Chart<G> {
@@ -304,17 +209,23 @@ impl<G: Number> Chart<G> {
     /// The divisions of a span, each with its factor, relative to the largest, whose logarithm is returned too.
     pub fn divisions(&self, span: Span) -> (Vec<(Part, Part, G)>, f64) {
         let Span { sentence, first, last } = span;
-        let parts = (first..last).map(|m| {
+        let count = last - first;
+        let (mut parts, mut logs) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut top = f64::NEG_INFINITY;
+        for m in first..last {
             let (left, right) = (self.cells.part(sentence, first, m), self.cells.part(sentence, m + 1, last));
-            (left, right, self.scale(left) + self.scale(right))
-        });
-        let all: Vec<(Part, Part, f64)> = parts.collect();
-        let top = all.iter().fold(f64::NEG_INFINITY, |top, part| top.max(part.2));
-        if top == f64::NEG_INFINITY {
-            return (Vec::new(), top);
+            let log = self.scale(left) + self.scale(right);
+            if log > f64::NEG_INFINITY {
+                parts.push((left, right, G::ZERO));
+                logs.push(log);
+                top = top.max(log);
+            }
         }
-        let factor = |(left, right, log): (Part, Part, f64)| (left, right, G::exp(log - top, 0.0));
-        (all.into_iter().filter(|part| part.2 > f64::NEG_INFINITY).map(factor).collect(), top)
+        logs.iter_mut().for_each(|log| *log -= top);
+        for (part, factor) in parts.iter_mut().zip(G::exp_each(&mut logs)) {
+            part.2 = factor;
+        }
+        (parts, top)
     }
 
     /// The derivative of log Z of each sentence in the direction.
@@ -418,15 +329,18 @@ pub fn inside<G: Number, C: Core<G>>(
         let list = chart.cells.list(width);
         let (mut rows, mut bases) = (vec![G::ZERO; list.len() * size], vec![f64::NEG_INFINITY; list.len()]);
         core.sums(&chart, &list, &mut rows, &mut bases);
-        let multipliers = Multipliers::new(source, &list, core.shifts(), size);
+        let common = Common::new(core.shifts());
+        let multipliers = Multipliers::new(source, &list, &common, size);
         let mut found = vec![Normal::default(); list.len()];
         for_rows(&mut rows, size, &mut found, |at, row, found| {
-            let mut own = multipliers.of(at);
-            if let Some(choices) = chart.few() {
-                own = Some(choices.only_chosen(list[at], own, size));
-            }
-            *found =
-                normalise(row, own.as_ref().map(|(scores, slopes)| (&scores[..], &slopes[..])), smallest);
+            let own = match chart.few() {
+                None => multipliers.of(at),
+                Some(choices) => {
+                    let (scores, slopes) = choices.only_chosen(list[at], Some(multipliers.row(at)), size);
+                    Multiplier::Row { scores, slopes }
+                }
+            };
+            *found = normalise(row, &own, smallest);
         });
         if let Some(choices) = &chart.choices {
             if choices.full {
@@ -491,10 +405,9 @@ pub fn outside<G: Number, C: Core<G>>(
     clock: &Clock<'_>,
 ) -> Result<(C::Back, Vec<f64>)> {
     let (size, cells) = (chart.size, &chart.cells);
-    let mut back = core.back(chart);
+    let (mut back, common) = (core.back(chart), Common::new(core.shifts()));
     let mut sums = vec![0.0f64; cells.sentences()];
-    let absolute =
-        |row: &[G]| -> f64 { if G::TINY == 0.0 { 0.0 } else { row.iter().map(|x| x.to_f64().abs()).sum() } };
+    let absolute = |row: &[G]| if G::TINY == 0.0 { 0.0 } else { G::absolute(row) };
     // The derivative of log Z with respect to the heads of the whole sentence, and the roots.
     let mut from_roots: Vec<Vec<G>> = Vec::with_capacity(cells.sentences());
     for (sentence, &factor) in factors.iter().enumerate() {
@@ -538,25 +451,14 @@ pub fn outside<G: Number, C: Core<G>>(
             for_rows(&mut rows, size, &mut vec![(); list.len()], weigh);
         }
         // From rows to sums: the multipliers, relative to the norm.
-        let multipliers = Multipliers::new(source, &list, core.shifts(), size);
+        let multipliers = Multipliers::new(source, &list, &common, size);
         let mut of_row = vec![0.0f64; list.len()];
         for_rows(&mut rows, size, &mut of_row, |at, row, sum| {
             let norm = chart.norms[first + at];
             if from_roots[list[at].sentence].is_empty() || norm == f64::NEG_INFINITY {
                 return row.fill(G::ZERO);
             }
-            match multipliers.of(at) {
-                Some((mut scores, slopes)) => {
-                    scores.iter_mut().for_each(|score| *score -= norm);
-                    let mut weights = vec![G::ZERO; row.len()];
-                    exp_all(&scores, &slopes, &mut weights);
-                    row.iter_mut().zip(weights).for_each(|(x, weight)| *x = x.times(weight));
-                }
-                None => {
-                    let weight = G::exp(-norm, 0.0);
-                    row.iter_mut().for_each(|x| *x = x.times(weight));
-                }
-            }
+            multipliers.of(at).apply(row, norm);
             *sum = absolute(row);
         });
         list.iter().zip(of_row).for_each(|(span, sum)| sums[span.sentence] += sum);

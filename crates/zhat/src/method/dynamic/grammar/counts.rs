@@ -1,10 +1,10 @@
 //! The expected numbers of times that scores are used, of a group of sentences: the gradient of log Z.
 
 use super::cells::{Part, Span};
-use super::chart::{Chart, Report};
+use super::chart::{Chart, Report, for_rows};
 use super::number::Number;
 use crate::model::{Hypertree, Rules, Spans, Symbols, UnaryRule};
-use crate::numeric::{Matrix, Real, multiply};
+use crate::numeric::{Matrix, Real, filled, multiply};
 use crate::query::tree::{HypertreeGradient, RuleGradient, SpanGradient};
 
 /// The expected numbers of a group of sentences.
@@ -48,7 +48,7 @@ impl<'a, F: Real> Collector<'a, F> {
         });
         Collector {
             counts: Counts {
-                words: vec![F::ZERO; chart.cells.word_count() * symbols.tags],
+                words: filled(F::ZERO, chart.cells.word_count() * symbols.tags),
                 roots: vec![F::ZERO; chart.cells.sentences() * symbols.heads],
                 spans: vec![F::ZERO; spans],
                 rules: RuleGradient::None,
@@ -82,14 +82,14 @@ impl<F: Real, G: Number> Report<G> for Collector<'_, F> {
 
     fn words(&mut self, chart: &Chart<G>, rows: &[G]) {
         let (tags, offset) = (self.symbols.tags, self.symbols.first_tag() - chart.first_tag);
-        for (at, (to, row)) in
-            self.counts.words.chunks_exact_mut(tags).zip(rows.chunks_exact(chart.tags)).enumerate()
-        {
+        let count = chart.cells.word_count();
+        for_rows(&mut self.counts.words, tags, &mut vec![(); count], |at, to, ()| {
+            let row = &rows[at * chart.tags + offset..(at + 1) * chart.tags];
             let bare = &chart.bare_row(Part::Word(at))[offset..];
-            for ((to, &x), &y) in to.iter_mut().zip(&row[offset..]).zip(bare) {
+            for ((to, &x), &y) in to.iter_mut().zip(row).zip(bare) {
                 *to = result(x.times(y));
             }
-        }
+        });
     }
 
     fn roots(&mut self, sentence: usize, counts: &[G]) {
@@ -200,7 +200,8 @@ impl<F: Real, G: Number> Report<G> for Nodes<'_, F> {
 pub fn zero_gradient<F: Real>(model: &Hypertree<F>) -> HypertreeGradient<F> {
     let zeros = |length: usize| vec![F::ZERO; length];
     HypertreeGradient {
-        words: zeros(model.words().len()),
+        // Filled by `add`, so that the words of a single group need not be copied.
+        words: Vec::new(),
         roots: zeros(model.roots().len()),
         spans: match model.spans() {
             Spans::None => SpanGradient::None,
@@ -262,9 +263,15 @@ pub fn add<F: Real>(
 ) {
     let (positions, Symbols { all, heads, tags }) = (model.positions(), model.symbols());
     let sum = |to: &mut [F], from: &[F]| to.iter_mut().zip(from).for_each(|(to, &x)| *to += x);
-    for (at, (sentence, i)) in cells.all_words().enumerate() {
-        let to = (sentences[sentence] * positions + i) * tags;
-        sum(&mut gradient.words[to..to + tags], &counts.words[at * tags..(at + 1) * tags]);
+    let in_order = sentences.iter().enumerate().all(|(at, &b)| at == b && cells.length(at) == positions);
+    if gradient.words.is_empty() && in_order && sentences.len() == model.batch() {
+        gradient.words = counts.words;
+    } else {
+        gradient.words.resize(model.words().len(), F::ZERO);
+        for (at, (sentence, i)) in cells.all_words().enumerate() {
+            let to = (sentences[sentence] * positions + i) * tags;
+            sum(&mut gradient.words[to..to + tags], &counts.words[at * tags..(at + 1) * tags]);
+        }
     }
     for (sentence, &b) in sentences.iter().enumerate() {
         let to = if gradient.roots.len() > heads { b * heads } else { 0 };

@@ -8,11 +8,12 @@
 use rayon::prelude::*;
 
 use super::cells::{Part, Span};
-use super::chart::{Chart, Core, exp_all, for_rows};
+use super::chart::{Chart, Core, for_rows};
+use super::multiplier::exp_all;
 use super::number::Number;
 use super::source::Source;
 use crate::model::Symbols;
-use crate::numeric::Matrix;
+use crate::numeric::{self, Matrix, SmallProduct, padded_row};
 
 /// Numbers of X that are formed at once.
 const BLOCK: usize = 1 << 22;
@@ -25,7 +26,8 @@ pub struct Dense<G> {
     /// The weights, N×S×S.
     weights: Vec<G>,
     shifts: Vec<f64>,
-    /// W(k, a, b) for heads a and b, N×N², and its transpose.
+    /// W(k, a, b) for heads a and b, N×(N·width), with b padded to `width`, and its transpose.
+    width: usize,
     heads: Vec<G>,
     by_pair: Vec<G>,
     /// For tags t and heads a: W(k, t, a), by t, k and a, and W(k, a, t), by k, a and t.
@@ -33,10 +35,13 @@ pub struct Dense<G> {
     head_tag: Vec<G>,
     /// W(k, t, u) for two tags, as Q×(N·Q) by t, k and u.
     tag_tag: Vec<G>,
-    /// The products of these with the words: words×(N·N) for words on the left and on the right, and
-    /// words×(N·Q).
+    /// The products of these with the words: words×(N·N) for words on the left and on the right, by k and a;
+    /// the same by a and k, with k padded; and words×(N·Q).
     word_head: [Vec<G>; 2],
+    head_word: [Vec<G>; 2],
     word_tag: Vec<G>,
+    /// X of a block of spans.
+    pairs: Vec<G>,
     parallel: bool,
 }
 
@@ -47,10 +52,66 @@ pub struct Back<G> {
     heads: Vec<G>,
     word_head: [Vec<G>; 2],
     word_tag: Vec<G>,
+    /// X of a block of spans, and the derivatives with respect to it.
+    pairs: Vec<G>,
+    of_pairs: Vec<G>,
 }
 
-/// Rows of left parts, rows of right parts, and the numbers of both with the factor of the division.
-type Inner<G> = (Vec<G>, Vec<G>, Vec<(usize, usize, G)>);
+/// The divisions of a span into two spans, with padded rows.
+struct Inner<G> {
+    /// Rows of left parts, times the factor of the division, and of right parts.
+    left: Vec<G>,
+    right: Vec<G>,
+    /// The numbers of both parts, and the factor.
+    parts: Vec<(usize, usize, G)>,
+    /// The transpose of a square.
+    square: Vec<G>,
+}
+
+impl<G: Number> Inner<G> {
+    fn new() -> Self {
+        Inner { left: Vec::new(), right: Vec::new(), parts: Vec::new(), square: Vec::new() }
+    }
+
+    /// Takes the divisions of a span.
+    fn take(&mut self, chart: &Chart<G>, divisions: &[(Part, Part, G)], width: usize) {
+        self.left.clear();
+        self.right.clear();
+        self.parts.clear();
+        for &(a, b, weight) in divisions {
+            if let (Part::Span(a), Part::Span(b)) = (a, b) {
+                self.left.extend(chart.span(a).iter().map(|&x| x.times(weight)));
+                self.right.extend_from_slice(chart.span(b));
+                self.parts.push((a, b, weight));
+                self.left.resize(self.parts.len() * width, G::ZERO);
+                self.right.resize(self.parts.len() * width, G::ZERO);
+            }
+        }
+    }
+
+    /// X, the sum over divisions of left times right.
+    fn pairs(&self, to: &mut [G], width: usize, n: usize) {
+        let (a, b, inner) = (&self.left, &self.right, self.parts.len());
+        G::small_product(SmallProduct {
+            a,
+            row_stride: 1,
+            inner_stride: width,
+            b,
+            c: to,
+            rows: n,
+            inner,
+            width,
+        });
+    }
+
+    /// The product of rows, one per division, with a square.
+    fn times(&self, a: &[G], b: &[G], width: usize, n: usize) -> Vec<G> {
+        let (rows, mut product) = (self.parts.len(), vec![G::ZERO; a.len()]);
+        let c = &mut product;
+        G::small_product(SmallProduct { a, row_stride: width, inner_stride: 1, b, c, rows, inner: n, width });
+        product
+    }
+}
 
 impl<G: Number> Dense<G> {
     pub fn new(source: &Source<'_>, longest: usize, unary: bool, parallel: bool) -> Self {
@@ -61,7 +122,7 @@ impl<G: Number> Dense<G> {
         let (mut weights, mut shifts) = (vec![G::ZERO; n * square], vec![0.0; n]);
         for_rows(&mut weights, square, &mut shifts, |k, row, shift| {
             let (mut logs, slopes) = source.with_slopes(square, |scores, out| scores.rules_of(b, k, out));
-            let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let top = numeric::max(&logs);
             if top > f64::NEG_INFINITY {
                 logs.iter_mut().for_each(|x| *x -= top);
                 *shift = top;
@@ -72,11 +133,13 @@ impl<G: Number> Dense<G> {
         let part =
             |k: usize, a: usize, from: usize, length: usize| &weights[(k * all + a) * all + from..][..length];
         // All tables are made of rows of the weights.
-        let mut heads = Vec::with_capacity(n * n * n);
+        let width = padded_row::<G>(n);
+        let mut heads = Vec::with_capacity(n * n * width);
         let mut head_tag = Vec::with_capacity(n * n * q);
         for k in 0..n {
             for a in 0..n {
                 heads.extend_from_slice(part(k, a, 0, n));
+                heads.resize((k * n + a + 1) * width, G::ZERO);
                 head_tag.extend_from_slice(part(k, a, first, q));
             }
         }
@@ -87,13 +150,14 @@ impl<G: Number> Dense<G> {
                 tag_tag.extend_from_slice(part(k, t, first, q));
             }
         }
-        let square = n * n;
-        let by_pair = (0..square * n).map(|at| heads[at % n * square + at / n]).collect();
+        let mut by_pair = vec![G::ZERO; heads.len()];
+        transpose(&heads, n * width, &mut by_pair, n);
         Dense {
             symbols,
             tags,
             longest,
             shifts,
+            width,
             heads,
             by_pair,
             tag_head,
@@ -101,7 +165,9 @@ impl<G: Number> Dense<G> {
             tag_tag,
             weights,
             word_head: [Vec::new(), Vec::new()],
+            head_word: [Vec::new(), Vec::new()],
             word_tag: Vec::new(),
+            pairs: Vec::new(),
             parallel,
         }
     }
@@ -121,36 +187,41 @@ impl<G: Number> Dense<G> {
         &self.weights[head * square..(head + 1) * square]
     }
 
-    /// The divisions of a span into two spans: their rows, the left ones times the factor of the division, and
-    /// the parts.
-    fn inner(&self, chart: &Chart<G>, span: Span) -> Inner<G> {
-        let (mut left, mut right, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-        for (a, b, weight) in chart.divisions(span).0 {
-            if let (Part::Span(a), Part::Span(b)) = (a, b) {
-                left.extend(chart.span(a).iter().map(|&x| x.times(weight)));
-                right.extend_from_slice(chart.span(b));
-                parts.push((a, b, weight));
-            }
-        }
-        (left, right, parts)
-    }
-
-    /// X of several spans.
-    fn pairs(&self, chart: &Chart<G>, list: &[Span]) -> Vec<G> {
-        let n = self.symbols.heads;
-        let mut pairs = vec![G::ZERO; list.len() * n * n];
-        for_rows(&mut pairs, n * n, &mut vec![(); list.len()], |at, out, ()| {
-            let (left, right, parts) = self.inner(chart, list[at]);
-            let left = Matrix::row_major(&left, parts.len(), n).transposed();
-            G::multiply(left, Matrix::row_major(&right, parts.len(), n), out, false, false);
-        });
-        pairs
-    }
-
     /// The spans that are worked on at once.
     fn block(&self) -> usize {
-        (BLOCK / (self.symbols.heads * self.symbols.heads)).max(1)
+        (BLOCK / (self.symbols.heads * self.width)).max(1)
     }
+}
+
+/// The transpose of a matrix with rows of `columns` numbers, in rows of `width`.
+fn transpose<G: Number>(from: &[G], columns: usize, to: &mut [G], width: usize) {
+    for (i, row) in from.chunks_exact(columns).enumerate() {
+        for (j, &x) in row.iter().enumerate() {
+            to[j * width + i] = x;
+        }
+    }
+}
+
+/// Work on every span of a list, each with its chunks of two buffers, with scratch memory.
+fn for_spans<G: Number, U: Send>(
+    parallel: bool,
+    (rows, size): (&mut [G], usize),
+    (others, other_size): (&mut [G], usize),
+    more: &mut [U],
+    work: impl Fn(&mut Inner<G>, usize, &mut [G], &mut [G], &mut U) + Sync,
+) {
+    if !parallel || more.len() * other_size < 1 << 13 {
+        let mut inner = Inner::new();
+        let each = rows.chunks_exact_mut(size).zip(others.chunks_exact_mut(other_size)).zip(more);
+        for (at, ((row, other), more)) in each.enumerate() {
+            work(&mut inner, at, row, other, more);
+        }
+        return;
+    }
+    let each = rows.par_chunks_exact_mut(size).zip(others.par_chunks_exact_mut(other_size)).zip(more);
+    each.enumerate().for_each_init(Inner::new, |inner, (at, ((row, other), more))| {
+        work(inner, at, row, other, more);
+    });
 }
 
 /// What a division with a single word on a side contributes: the word, the other part, and the side.
@@ -183,6 +254,11 @@ impl<G: Number> Core<G> for Dense<G> {
         for side in 0..2 {
             let mut product = vec![G::ZERO; count * n * n];
             G::multiply(words, self.tag_table(side), &mut product, false, self.parallel);
+            self.head_word[side] = vec![G::ZERO; count * n * self.width];
+            let each = self.head_word[side].chunks_exact_mut(n * self.width);
+            for (to, own) in each.zip(product.chunks_exact(n * n)) {
+                transpose(own, n, to, self.width);
+            }
             self.word_head[side] = product;
         }
         let mut product = vec![G::ZERO; count * n * q];
@@ -191,27 +267,28 @@ impl<G: Number> Core<G> for Dense<G> {
     }
 
     fn sums(&mut self, chart: &Chart<G>, list: &[Span], rows: &mut [G], bases: &mut [f64]) {
-        let (n, (_, q)) = (self.symbols.heads, self.tags);
-        for_rows(rows, n, bases, |at, row, base| {
-            let (divisions, top) = chart.divisions(list[at]);
-            *base = top;
-            for (word, other, side, weight) in edges(&divisions) {
-                let (own, width) = (chart.row(other).0, if matches!(other, Part::Word(_)) { q } else { n });
-                let table = match other {
-                    Part::Word(_) => &self.word_tag,
-                    Part::Span(_) => &self.word_head[side],
-                };
-                G::add_dots(row, weight, &table[word * n * width..(word + 1) * n * width], own);
-            }
-        });
+        let (n, width, block) = (self.symbols.heads, self.width, self.block());
         let divided = list.first().is_some_and(|span| span.last - span.first >= 3);
-        for (list, rows) in
-            list.chunks(self.block()).zip(rows.chunks_mut(self.block() * n)).filter(|_| divided)
-        {
-            let pairs = self.pairs(chart, list);
-            let pairs = Matrix::row_major(&pairs, list.len(), n * n);
-            G::multiply(pairs, Matrix::row_major(&self.by_pair, n * n, n), rows, true, self.parallel);
+        let mut pairs = std::mem::take(&mut self.pairs);
+        let each = list.chunks(block).zip(rows.chunks_mut(block * n)).zip(bases.chunks_mut(block));
+        for ((list, rows), bases) in each {
+            pairs.resize(list.len() * n * width, G::ZERO);
+            let work = |inner: &mut Inner<G>, at: usize, row: &mut [G], pairs: &mut [G], base: &mut f64| {
+                let (divisions, top) = chart.divisions(list[at]);
+                *base = top;
+                self.add_edges(chart, &divisions, &mut inner.square, row);
+                if divided {
+                    inner.take(chart, &divisions, width);
+                    inner.pairs(pairs, width, n);
+                }
+            };
+            for_spans(self.parallel, (&mut *rows, n), (&mut pairs, n * width), bases, work);
+            if divided {
+                let pairs = Matrix::row_major(&pairs, list.len(), n * width);
+                G::multiply(pairs, Matrix::row_major(&self.by_pair, n * width, n), rows, true, self.parallel);
+            }
         }
+        self.pairs = pairs;
     }
 
     fn spans_known(&mut self, _: &Chart<G>, _: usize) {}
@@ -228,6 +305,8 @@ impl<G: Number> Core<G> for Dense<G> {
             heads: zeros(self.heads.len()),
             word_head: [zeros(self.word_head[0].len()), zeros(self.word_head[1].len())],
             word_tag: zeros(self.word_tag.len()),
+            pairs: Vec::new(),
+            of_pairs: Vec::new(),
         }
     }
 
@@ -288,37 +367,69 @@ impl<G: Number> Core<G> for Dense<G> {
 }
 
 impl<G: Number> Dense<G> {
+    /// Adds the sums of the divisions that cut off a single word.
+    fn add_edges(
+        &self,
+        chart: &Chart<G>,
+        divisions: &[(Part, Part, G)],
+        product: &mut Vec<G>,
+        row: &mut [G],
+    ) {
+        let (n, (_, q), width) = (self.symbols.heads, self.tags, self.width);
+        product.resize(n * width, G::ZERO);
+        for (word, other, side, weight) in edges(divisions) {
+            let own = chart.row(other).0;
+            match other {
+                Part::Word(_) => {
+                    G::add_dots(row, weight, &self.word_tag[word * n * q..(word + 1) * n * q], own);
+                }
+                Part::Span(_) => {
+                    let table = &self.head_word[side][word * n * width..(word + 1) * n * width];
+                    let (a, b, c) = (own, table, &mut product[..width]);
+                    let (row_stride, inner_stride, rows, inner) = (0, 1, 1, n);
+                    G::small_product(SmallProduct { a, row_stride, inner_stride, b, c, rows, inner, width });
+                    G::add_scaled(row, weight, c);
+                }
+            }
+        }
+    }
+
     /// The divisions into two spans.
     fn spread_pairs(&self, back: &mut Back<G>, chart: &Chart<G>, list: &[Span], sums: &[G]) {
-        let n = self.symbols.heads;
-        let pairs = self.pairs(chart, list);
+        let (n, width) = (self.symbols.heads, self.width);
         let derivatives = Matrix::row_major(sums, list.len(), n);
-        let heads = Matrix::row_major(&self.heads, n, n * n);
-        let pairs = Matrix::row_major(&pairs, list.len(), n * n);
-        G::multiply(derivatives.transposed(), pairs, &mut back.heads, true, self.parallel);
-        let mut of_pairs = vec![G::ZERO; list.len() * n * n];
+        let heads = Matrix::row_major(&self.heads, n, n * width);
+        let (mut pairs, mut of_pairs) = (std::mem::take(&mut back.pairs), std::mem::take(&mut back.of_pairs));
+        pairs.resize(list.len() * n * width, G::ZERO);
+        of_pairs.resize(list.len() * n * width, G::ZERO);
         G::multiply(derivatives, heads, &mut of_pairs, false, self.parallel);
-        let work = |(at, &span): (usize, &Span)| {
-            let (left, right, parts) = self.inner(chart, span);
-            let of_pairs = Matrix::row_major(&of_pairs[at * n * n..(at + 1) * n * n], n, n);
-            let (mut to_left, mut to_right) = (vec![G::ZERO; left.len()], vec![G::ZERO; right.len()]);
-            let right = Matrix::row_major(&right, parts.len(), n);
-            G::multiply(right, of_pairs.transposed(), &mut to_left, false, false);
-            G::multiply(Matrix::row_major(&left, parts.len(), n), of_pairs, &mut to_right, false, false);
-            (parts, to_left, to_right)
+        // The derivatives with respect to the rows of parts, for each division.
+        let mut found: Vec<(Vec<(usize, usize, G)>, Vec<G>, Vec<G>)> = Vec::new();
+        found.resize_with(list.len(), Default::default);
+        let work = |inner: &mut Inner<G>, at: usize, pairs: &mut [G], of_pairs: &mut [G], found: &mut _| {
+            inner.take(chart, &chart.divisions(list[at]).0, width);
+            inner.pairs(pairs, width, n);
+            inner.square.resize(n * width, G::ZERO);
+            for (i, row) in of_pairs.chunks_exact(width).enumerate() {
+                row[..n].iter().enumerate().for_each(|(j, &x)| inner.square[j * width + i] = x);
+            }
+            let to_left = inner.times(&inner.right, &inner.square, width, n);
+            let to_right = inner.times(&inner.left, of_pairs, width, n);
+            *found = (std::mem::take(&mut inner.parts), to_left, to_right);
         };
-        let found: Vec<_> = match list.len() * n * n < 1 << 13 {
-            true => list.iter().enumerate().map(work).collect(),
-            false => list.par_iter().enumerate().map(work).collect(),
-        };
+        let size = n * width;
+        for_spans(self.parallel, (&mut pairs, size), (&mut of_pairs, size), &mut found, work);
+        let all = Matrix::row_major(&pairs, list.len(), size);
+        G::multiply(derivatives.transposed(), all, &mut back.heads, true, self.parallel);
         for (parts, to_left, to_right) in found {
-            let rows = to_left.chunks_exact(n).zip(to_right.chunks_exact(n));
+            let rows = to_left.chunks_exact(width).zip(to_right.chunks_exact(width));
             for ((a, b, weight), (to_left, to_right)) in parts.into_iter().zip(rows) {
                 G::add_scaled(&mut back.spans[a * n..(a + 1) * n], weight, to_left);
                 // The rows on the left were multiplied by the weight already.
                 G::add_scaled(&mut back.spans[b * n..(b + 1) * n], G::ONE, to_right);
             }
         }
+        (back.pairs, back.of_pairs) = (pairs, of_pairs);
     }
 
     /// The derivatives with respect to the scores of rules, N×S×S.
@@ -346,7 +457,7 @@ impl<G: Number> Dense<G> {
         for k in 0..n {
             for a in 0..n {
                 let at = k * n + a;
-                add(k, a, 0, &back.heads[at * n..(at + 1) * n]);
+                add(k, a, 0, &back.heads[at * self.width..at * self.width + n]);
                 add(k, a, first, &head_tag[at * q..(at + 1) * q]);
             }
             for t in 0..q {

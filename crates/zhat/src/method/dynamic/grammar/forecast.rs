@@ -6,7 +6,7 @@ use crate::method::cost::inside_outside::{
     PER_CALL, PER_DUAL, PER_EXP, PER_LISTED, PER_MAXIMUM, PER_PRODUCT, PER_TERM,
 };
 use crate::model::{Hypertree, Rules, Symbols};
-use crate::numeric::Real;
+use crate::numeric::{Real, padded_row};
 use crate::query::{Forecast, Forecasts, Query};
 use crate::run::Run;
 
@@ -45,11 +45,14 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
             }
             _ => {
                 let products = cubes * n * n + squares * n * n * n + words * n * (2.0 * n * p + p * p);
+                // Rows of pairs are padded; two tables per word, and the pairs of spans of one width.
+                let width = padded_row::<F>(heads) as f64;
                 (
                     products,
                     squares * n * n,
                     sets * n * s * s,
-                    sets * 2.0 * n * s * s + words * n * (2.0 * n + p),
+                    sets * (2.0 * n * s * s + 2.0 * n * n * (width - n))
+                        + words * n * (2.0 * n + p + 3.0 * width),
                 )
             }
         };

@@ -36,6 +36,7 @@ mod divergence;
 mod expected;
 mod forecast;
 mod listed;
+mod multiplier;
 mod number;
 mod pass;
 mod randomized;

@@ -4,7 +4,7 @@
 //! range, [`Dual`] adds the derivative in one direction, and [`Max`] finds the score of the best tree.
 
 use crate::numeric::simd::{self, Kernel};
-use crate::numeric::{Matrix, Real, multiply, multiply_here};
+use crate::numeric::{Matrix, Real, Small, SmallProduct, multiply, multiply_here};
 
 /// A number of a commutative semiring.
 pub trait Number: Copy + Send + Sync + 'static {
@@ -61,6 +61,27 @@ pub trait Number: Copy + Send + Sync + 'static {
         for (out, &log) in out.iter_mut().zip(logs) {
             *out = Self::exp(log, 0.0);
         }
+    }
+
+    /// exp(logsᵢ), each rounded once.
+    fn exp_each(logs: &mut [f64]) -> Vec<Self> {
+        logs.iter().map(|&log| Self::exp(log, 0.0)).collect()
+    }
+
+    /// C ← A·B for a small product; see [`SmallProduct`].
+    fn small_product(task: SmallProduct<'_, Self>) {
+        let SmallProduct { a, row_stride, inner_stride, b, c, rows, inner, width } = task;
+        for (r, c) in c.chunks_exact_mut(width).enumerate().take(rows) {
+            c.fill(Self::ZERO);
+            for (k, b) in b.chunks_exact(width).enumerate().take(inner) {
+                Self::add_scaled(c, a[r * row_stride + k * inner_stride], b);
+            }
+        }
+    }
+
+    /// Σᵢ |xᵢ|, up to rounding.
+    fn absolute(row: &[Self]) -> f64 {
+        row.iter().map(|x| x.to_f64().abs()).sum()
     }
 
     /// outᵢ ← outᵢ + factor·aᵢ·bᵢ.
@@ -141,7 +162,7 @@ impl<F: Real> Kernel for AddProducts<'_, F> {
         let n = out.len().min(a.len()).min(b.len());
         let (out, a, b) = (&mut out[..n], &a[..n], &b[..n]);
         for i in 0..n {
-            out[i] += factor * a[i] * b[i];
+            out[i] = F::multiply_add::<FMA>(factor * a[i], b[i], out[i]);
         }
     }
 }
@@ -158,7 +179,7 @@ impl<F: Real> Kernel for AddScaled<'_, F> {
         let n = out.len().min(a.len());
         let (out, a) = (&mut out[..n], &a[..n]);
         for i in 0..n {
-            out[i] += factor * a[i];
+            out[i] = F::multiply_add::<FMA>(factor, a[i], out[i]);
         }
     }
 }
@@ -171,25 +192,25 @@ impl<F: Real> Kernel for Dot<'_, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> F {
-        dot(self.0, self.1)
+        dot::<F, FMA>(self.0, self.1)
     }
 }
 
 #[inline(always)]
-fn dot<F: Real>(a: &[F], b: &[F]) -> F {
-    const LANES: usize = 16;
-    let mut sums = [F::ZERO; LANES];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+fn dot<F: Real, const FMA: bool>(a: &[F], b: &[F]) -> F {
+    const SUMS: usize = 16;
+    let mut sums = [F::ZERO; SUMS];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<SUMS>(), b.as_chunks::<SUMS>());
     for at in 0..a.len().min(b.len()) {
-        for i in 0..LANES {
-            sums[i] += a[at][i] * b[at][i];
+        for i in 0..SUMS {
+            sums[i] = F::multiply_add::<FMA>(a[at][i], b[at][i], sums[i]);
         }
     }
     let rest = a_rest.len().min(b_rest.len());
     for i in 0..rest {
-        sums[i] += a_rest[i] * b_rest[i];
+        sums[i] = F::multiply_add::<FMA>(a_rest[i], b_rest[i], sums[i]);
     }
-    let mut width = LANES / 2;
+    let mut width = SUMS / 2;
     while width > 0 {
         for i in 0..width {
             let other = sums[i + width];
@@ -211,8 +232,44 @@ impl<F: Real> Kernel for AddDots<'_, F> {
         let AddDots(out, factor, table, x) = self;
         let size = x.len();
         for k in 0..out.len() {
-            out[k] += factor * dot(&table[k * size..(k + 1) * size], x);
+            out[k] += factor * dot::<F, FMA>(&table[k * size..(k + 1) * size], x);
         }
+    }
+}
+
+/// Σᵢ |xᵢ|.
+struct Absolute<'a, F>(&'a [F]);
+
+impl<F: Real> Kernel for Absolute<'_, F> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> f64 {
+        const SUMS: usize = 32;
+        let absolute = |x: F| if x < F::ZERO { -x } else { x };
+        let mut total = 0.0;
+        // Short blocks, so that the rounding of single precision stays small.
+        let mut first = 0;
+        while first < self.0.len() {
+            let next = if self.0.len() - first < 64 * SUMS { self.0.len() } else { first + 64 * SUMS };
+            let mut sums = [F::ZERO; SUMS];
+            let (chunks, rest) = self.0[first..next].as_chunks::<SUMS>();
+            first = next;
+            for at in 0..chunks.len() {
+                for i in 0..SUMS {
+                    sums[i] += absolute(chunks[at][i]);
+                }
+            }
+            for i in 0..rest.len() {
+                sums[i] += absolute(rest[i]);
+            }
+            let mut sum = F::ZERO;
+            for i in 0..SUMS {
+                sum += sums[i];
+            }
+            total += sum.to_f64();
+        }
+        total
     }
 }
 
@@ -231,8 +288,8 @@ impl<F: Real> Kernel for SpreadDots<'_, F> {
             let (g, row) = (g * factor, &table[k * size..(k + 1) * size]);
             let derivative = &mut derivative[k * size..(k + 1) * size];
             for i in 0..size {
-                to[i] += g * row[i];
-                derivative[i] += g * x[i];
+                to[i] = F::multiply_add::<FMA>(g, row[i], to[i]);
+                derivative[i] = F::multiply_add::<FMA>(g, x[i], derivative[i]);
             }
         }
     }
@@ -290,6 +347,16 @@ macro_rules! float {
                     *out = log as $float;
                 }
                 <$float as Real>::exp_in_place(out);
+            }
+            fn exp_each(logs: &mut [f64]) -> Vec<Self> {
+                <f64 as Real>::exp_in_place(logs);
+                logs.iter().map(|&x| x as $float).collect()
+            }
+            fn small_product(task: SmallProduct<'_, Self>) {
+                <$float as Small>::small_product(task);
+            }
+            fn absolute(row: &[Self]) -> f64 {
+                simd::run(Absolute(row))
             }
             fn add_products(out: &mut [Self], factor: Self, a: &[Self], b: &[Self]) {
                 simd::run(AddProducts(out, factor, a, b));

@@ -1,6 +1,9 @@
 //! A chart of a group of sentences whose numbers and form of rules no longer matter.
 
+use std::any::Any;
 use std::sync::Arc;
+
+use rayon::prelude::*;
 
 use super::cells::Cells;
 use super::chart::{Chart, Core, Unary, accurate, inside, outside};
@@ -100,8 +103,12 @@ trait Rewards<G: Number, F>: Core<G> + Divides<G> {
     fn gradient(&self, back: Self::Back, chart: &Chart<G>) -> RuleGradient<F>;
 }
 
-fn converted<G: Number, F: Real>(values: Vec<G>) -> Vec<F> {
-    values.into_iter().map(|x| F::from_f64(x.result())).collect()
+/// The results of numbers; numbers that are results already are not copied.
+fn converted<G: Number, F: Real>(mut values: Vec<G>) -> Vec<F> {
+    if let Some(same) = (&mut values as &mut dyn Any).downcast_mut::<Vec<F>>() {
+        return std::mem::take(same);
+    }
+    values.into_par_iter().map(|x| F::from_f64(x.result())).collect()
 }
 
 impl<G: Number, F: Real> Rewards<G, F> for Dense<G> {

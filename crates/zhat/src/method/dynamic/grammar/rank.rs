@@ -13,8 +13,9 @@
 use rayon::prelude::*;
 
 use super::cells::{Part, Span};
-use super::chart::{Chart, Core, exp_all, for_rows};
+use super::chart::{Chart, Core, for_rows};
 use super::choices::GroupChoices;
+use super::multiplier::exp_all;
 use super::number::Number;
 use super::source::Source;
 use crate::model::Symbols;
@@ -366,18 +367,17 @@ impl<G: Number> Core<G> for Rank<G> {
     }
 
     fn other_derivatives(&self, back: &Back<G>, chart: &Chart<G>, sentence: usize) -> f64 {
-        let absolute = |row: &[G]| row.iter().map(|x| x.to_f64().abs()).sum::<f64>();
         let mut total = 0.0;
         for i in 0..chart.cells.length(sentence) {
             for j in i..chart.cells.length(sentence) {
                 total += match chart.cells.part(sentence, i, j) {
                     Part::Word(at) => {
-                        (0..2).map(|which| absolute(self.row(&back.word_sides[which], at))).sum()
+                        (0..2).map(|which| G::absolute(self.row(&back.word_sides[which], at))).sum()
                     }
                     Part::Span(at) => {
                         let sides: f64 =
-                            (0..2).map(|which| absolute(self.row(&back.span_sides[which], at))).sum();
-                        sides + absolute(self.row(&back.sums, at))
+                            (0..2).map(|which| G::absolute(self.row(&back.span_sides[which], at))).sum();
+                        sides + G::absolute(self.row(&back.sums, at))
                     }
                 };
             }

@@ -302,6 +302,7 @@ impl<F: Real> Solutions<F> {
 fn filled<F: Real>(model: &Hypertree<F>, mut gradient: HypertreeGradient<F>) -> HypertreeGradient<F> {
     use crate::model::Rules;
     use crate::query::tree::RuleGradient;
+    gradient.words.resize(model.words().len(), F::ZERO);
     if let (
         RuleGradient::LowRank { heads, left, right },
         Rules::LowRank { heads: u, left: v, right: w, .. },
