@@ -24,7 +24,7 @@ fn method() -> SpanningTrees {
 }
 
 /// Small batches with every kind of score: few and many zeros, labels, scores of 1e4, one word.
-fn models<F: Real>(trees: TreeShape) -> Vec<DependencyTree<F>> {
+pub fn models<F: Real>(trees: TreeShape) -> Vec<DependencyTree<F>> {
     let mut all = Vec::new();
     for seed in 0..6 {
         for zeros in [0.0, 0.4, 0.75] {
@@ -42,7 +42,7 @@ fn models<F: Real>(trees: TreeShape) -> Vec<DependencyTree<F>> {
 }
 
 /// The models whose first sentence need not have a tree: any arc may be impossible.
-fn sparse(trees: TreeShape, seed: u64) -> DependencyTree {
+pub fn sparse(trees: TreeShape, seed: u64) -> DependencyTree {
     let mut random = Streams::new(seed, "sparse trees").block(0);
     let words = 1 + (seed as usize) % 5;
     let mut scores = |count: usize| -> Vec<f64> {

@@ -40,6 +40,7 @@ mod randomized;
 mod randomized_inside;
 mod randomized_misses;
 mod randomized_segments;
+mod randomized_trees;
 mod reference_models;
 mod running;
 mod search;

@@ -38,7 +38,7 @@ mod forecast;
 mod listed;
 mod number;
 mod pass;
-mod randomized;
+pub(crate) mod randomized;
 mod rank;
 mod ranked;
 mod search;

@@ -35,6 +35,7 @@ mod elimination;
 mod forecast;
 mod number;
 mod projective;
+mod randomized;
 mod ranked;
 mod sentence;
 mod spanning;
