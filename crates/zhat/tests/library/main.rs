@@ -42,6 +42,7 @@ mod randomized_misses;
 mod randomized_segments;
 mod randomized_trees;
 mod reference_models;
+mod relaxed_trees;
 mod running;
 mod search;
 mod semi_markov;

@@ -28,7 +28,7 @@ fn z_score(logs: &[f64], log_z: f64) -> (f64, f64) {
     (mean, (mean - 1.0) / (variance / n).sqrt().max(1e-12))
 }
 
-/// 36 comparisons with a false-alarm rate of 2·10⁻⁸ each, up to the skewness of the mean of 1500 estimates.
+/// 36 comparisons with a false-alarm rate of 2·10⁻⁸ each, up to the skewness of the mean of 800 estimates.
 #[test]
 fn estimates_are_unbiased() {
     for (i, shape) in SHAPES.into_iter().enumerate() {
@@ -48,7 +48,7 @@ fn estimates_are_unbiased() {
                     let one = |seed: u64| {
                         method.log_partition(&model, &Run::default().with_seed(seed)).unwrap().value[0]
                     };
-                    let logs: Vec<f64> = (0..1500).map(one).collect();
+                    let logs: Vec<f64> = (0..800).map(one).collect();
                     let (mean, z) = z_score(&logs, log_z);
                     assert!(
                         z.abs() < 5.6,
@@ -197,8 +197,10 @@ fn samples_have_the_probabilities_of_the_trees() {
         let model = generate::dependency::<f64>(&sentence, 8).unwrap();
         let listed = Listed::new(&model, 0);
         let method = RandomizedInside::default().states(States::Count(2)).replicates(1);
-        let (log_z, head) = (listed.log_partition(), listed.trees[0].0[2]);
-        let expected = listed.arc(head, 2, 0);
+        let log_z = listed.log_partition();
+        // The likeliest head of word 2.
+        let (expected, head) =
+            (0..=5).map(|head| (listed.arc(head, 2, 0), head)).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
         // The mean of Ẑ/Z·1[h(2) = head] is P(h(2) = head).
         let one = |seed: u64| {
             let drawn = method.sample(&model, 1, &Run::default().with_seed(seed)).unwrap().value;
@@ -239,7 +241,7 @@ fn threads_do_not_change_the_result() {
     for batch in [1, 3] {
         let sentence = SentenceShape { words: 20, batch, ragged: true, ..Default::default() };
         let model = generate::dependency::<f64>(&sentence, 1).unwrap();
-        let method = RandomizedInside::default().states(States::Count(4)).proposal(SpanProposal::TwoPass);
+        let method = RandomizedInside::default().states(States::Count(8)).proposal(SpanProposal::TwoPass);
         let all = |threads: usize| {
             let run = Run::default().with_threads(threads).with_seed(5);
             let gradient = method.factor_marginals(&model, &run).unwrap().value;

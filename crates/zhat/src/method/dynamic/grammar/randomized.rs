@@ -69,12 +69,13 @@ pub enum SpanProposal {
     TwoPass,
 }
 
-/// Randomized inference on trees over words.
+/// Randomized inference on trees over words and on projective dependency trees.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RandomizedInside {
-    /// Number of symbols kept for each word and span: a count, or a fraction of all (but at least 64).
+    /// Number of symbols kept for each word and span, or of heads for each word of a dependency tree: a count, or
+    /// a fraction of all (but at least 64).
     pub states: States,
     /// Proposal distribution for the choice of symbols.
     pub proposal: SpanProposal,

@@ -17,11 +17,6 @@ impl LogEstimates {
         LogEstimates { logs }
     }
 
-    /// log Ẑᵣ of an item.
-    pub fn of(&self, b: usize) -> &[f64] {
-        &self.logs[b]
-    }
-
     /// log of the mean of the estimates of an item.
     pub fn log_partition(&self, b: usize) -> f64 {
         numeric::log_sum_exp(&self.logs[b]) - (self.logs[b].len() as f64).ln()

@@ -37,9 +37,13 @@ mod number;
 mod projective;
 mod randomized;
 mod ranked;
+mod relaxed;
 mod sentence;
 mod spanning;
 mod tape;
+
+pub use randomized::SparseTreeTape;
+pub use relaxed::RelaxedTreeTape;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -152,6 +156,10 @@ fn add_arcs<F: Real>(
                     continue;
                 }
                 let scores = model.arc_from(b, head, d);
+                if labels == 1 && direction.is_none() {
+                    to[0] += F::from_f64(factor[b] * probability);
+                    continue;
+                }
                 let total = sentence::log_sum(scores.iter().map(|x| x.to_f64()));
                 let share = |l: usize| if labels == 1 { 1.0 } else { (scores[l].to_f64() - total).exp() };
                 let along = |l: usize| direction.map_or(0.0, |direction| direction(b, head, d, l));
@@ -186,10 +194,17 @@ fn expectation<F: Real>(
     for d in 0..n {
         for head in (0..=n).filter(|&head| head != d + 1) {
             let probability = if head == 0 { sums.roots[d] } else { sums.arcs[(head - 1) * n + d] };
+            if probability == 0.0 {
+                continue;
+            }
             let scores = model.arc_from(b, head, d);
+            if scores.len() == 1 {
+                total += probability * f(head, d, 0);
+                continue;
+            }
             let all = sentence::log_sum(scores.iter().map(|x| x.to_f64()));
             for (l, score) in scores.iter().enumerate() {
-                let own = if probability > 0.0 { probability * (score.to_f64() - all).exp() } else { 0.0 };
+                let own = probability * (score.to_f64() - all).exp();
                 if own > 0.0 {
                     total += own * f(head, d, l);
                 }

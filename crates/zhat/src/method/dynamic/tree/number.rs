@@ -197,6 +197,31 @@ impl Number for Wide {
     }
 }
 
+/// A logarithm; the sum of two numbers is the larger one.
+#[derive(Clone, Copy, Debug)]
+pub struct Largest(pub f64);
+
+impl Number for Largest {
+    const ZERO: Largest = Largest(f64::NEG_INFINITY);
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Largest(self.0 + other.0)
+    }
+    #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        Largest(self.0 - other.0)
+    }
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.0 == f64::NEG_INFINITY
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -125,7 +125,7 @@ fn with_labels<F: Real>(
 }
 
 /// The k best trees of sentence b.
-fn best_trees<F: Real>(
+pub(super) fn best_trees<F: Real>(
     model: &DependencyTree<F>,
     b: usize,
     k: usize,

@@ -2,7 +2,7 @@
 //! trees.
 
 use crate::model::DependencyTree;
-use crate::numeric::Real;
+use crate::numeric::{self, Real};
 
 /// The log weights of the arcs of a sentence. The weights of all arcs into a word sum to one, so every sum
 /// over trees is a probability: that of independent choices of heads forming a tree.
@@ -95,16 +95,37 @@ impl Sentence {
             let pairs = (0..n).flat_map(|h| (0..n).map(move |d| (h, d)));
             sentence.arc_slopes = pairs.map(|(h, d)| if h == d { 0.0 } else { mean(h + 1, d) }).collect();
         }
-        for d in 0..n {
-            let heads = std::iter::once(sentence.roots[d]).chain((0..n).map(|h| sentence.arcs[h * n + d]));
-            let total = log_sum(heads.clone());
-            sentence.offset += total;
-            if total > f64::NEG_INFINITY {
-                sentence.roots[d] -= total;
-                (0..n).for_each(|h| sentence.arcs[h * n + d] -= total);
-            }
-        }
+        sentence.normalise();
         sentence
+    }
+
+    /// Makes the weights of the arcs into every word sum to one. Works on rows of heads, for vector instructions.
+    fn normalise(&mut self) {
+        let n = self.words;
+        let mut top = self.roots.clone();
+        for row in self.arcs.chunks(n) {
+            top.iter_mut().zip(row).for_each(|(top, &x)| *top = if x > *top { x } else { *top });
+        }
+        // A word without a head keeps −∞.
+        let shift: Vec<f64> =
+            top.iter().map(|&top| if top > f64::NEG_INFINITY { top } else { 0.0 }).collect();
+        let (mut totals, mut weights) = (vec![0.0; n], vec![0.0; n]);
+        for row in std::iter::once(self.roots.as_slice()).chain(self.arcs.chunks(n)) {
+            weights.iter_mut().zip(row).zip(&shift).for_each(|((to, x), shift)| *to = x - shift);
+            numeric::exp_in_place(&mut weights);
+            totals.iter_mut().zip(&weights).for_each(|(total, weight)| *total += weight);
+        }
+        let normalisers: Vec<f64> = shift
+            .iter()
+            .zip(&totals)
+            .map(|(shift, total)| if *total > 0.0 { shift + total.ln() } else { f64::NEG_INFINITY })
+            .collect();
+        self.offset = normalisers.iter().sum();
+        let finite = |x: &f64| if *x > f64::NEG_INFINITY { *x } else { 0.0 };
+        let normalisers: Vec<f64> = normalisers.iter().map(finite).collect();
+        for row in std::iter::once(self.roots.as_mut_slice()).chain(self.arcs.chunks_mut(n)) {
+            row.iter_mut().zip(&normalisers).for_each(|(x, normaliser)| *x -= normaliser);
+        }
     }
 
     /// The same with the best label of every arc instead of the sum, not normalised.

@@ -3,13 +3,14 @@
 use rayon::prelude::*;
 
 use super::arcs::HeadScores;
-use super::pass::{Forest, Links};
+use super::pass::{Forest, Links, pick_random};
 use super::{Estimates, Replicate, Wanted, check_projective, weighted};
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
 use crate::method::dynamic::RandomizedInside;
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::method::dynamic::grammar::randomized::NAME;
+use crate::method::dynamic::tree::number::Wide;
 use crate::method::dynamic::tree::ranked::random_labels;
 use crate::method::dynamic::tree::sentence::log_sum;
 use crate::method::dynamic::tree::{rounding, zero_gradient};
@@ -208,13 +209,14 @@ impl<F: Real> Sample<DependencyTree<F>> for RandomizedInside {
                 let scores = if own.is_empty() { return Ok(Vec::new()) } else { HeadScores::new(model, b) };
                 let arcs = &found.replicates[b][r].arcs;
                 let links = Links::new(arcs, single_root);
-                let Some(forest) = Forest::new(&links, &weighted(&scores, arcs), clock)? else {
+                let Some(forest) = Forest::<Wide>::new(&links, &weighted(&scores, arcs).logs, clock)? else {
                     return Ok(Vec::new());
                 };
                 let draw = |s: usize| -> Result<(usize, Tree)> {
                     clock.check()?;
                     let mut random = streams.block(((b as u64) << 32) | s as u64);
-                    let heads = forest.draw(&mut random);
+                    let mut buffer = Vec::new();
+                    let heads = forest.tree(&mut |terms| pick_random(&mut random, &mut buffer, terms));
                     let labels = random_labels(model, b, &heads, &mut random);
                     Ok((s, Tree { score: model.score(b, &heads, &labels), heads, labels }))
                 };

@@ -30,6 +30,10 @@ mod arcs;
 mod forecast;
 mod pass;
 mod proposal;
+mod relaxed;
+
+pub(super) use answers::label_shares;
+pub use relaxed::SparseTreeTape;
 
 use rayon::prelude::*;
 

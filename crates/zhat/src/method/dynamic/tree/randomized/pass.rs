@@ -13,7 +13,7 @@
 
 use super::arcs::{ArcLogs, KeptArcs};
 use crate::error::Result;
-use crate::method::dynamic::tree::number::{Leading, Number, Wide, WithSlope};
+use crate::method::dynamic::tree::number::{Largest, Leading, Number, Wide, WithSlope};
 use crate::method::dynamic::tree::projective::SAFE;
 use crate::numeric::simd::{self, Kernel};
 use crate::random::Stream;
@@ -141,6 +141,19 @@ impl Scalar for Leading {
     }
     fn value(self) -> (f64, f64) {
         (self.log.exp(), self.log.exp() * self.slope)
+    }
+}
+
+impl Scalar for Largest {
+    const ONE: Largest = Largest(0.0);
+    fn weight(log: f64, _: f64) -> Largest {
+        Largest(log)
+    }
+    fn log(self) -> (f64, bool) {
+        (self.0, true)
+    }
+    fn value(self) -> (f64, f64) {
+        (self.0, 0.0)
     }
 }
 
@@ -387,34 +400,30 @@ fn weights<N: Scalar>(logs: &[f64], slopes: Option<&[f64]>) -> Vec<N> {
     logs.iter().enumerate().map(|(e, &log)| N::weight(log, slope(e))).collect()
 }
 
-/// A chart from which trees are drawn.
-pub struct Forest<'a> {
+/// A chart from which trees are read: of sums or of best scores.
+pub struct Forest<'a, N> {
     links: &'a Links,
-    chart: Chart<Wide>,
+    chart: Chart<N>,
 }
 
-impl<'a> Forest<'a> {
+/// The terms of a sum, with the words that they stand for.
+pub type Terms<N> = Vec<(usize, N)>;
+
+impl<'a, N: Scalar> Forest<'a, N> {
     /// `None` if there is no tree.
-    pub fn new(links: &'a Links, arcs: &ArcLogs, clock: &Clock<'_>) -> Result<Option<Self>> {
-        if arcs.offset == f64::NEG_INFINITY {
-            return Ok(None);
-        }
-        let weights = weights::<Wide>(&arcs.logs, None);
+    pub fn new(links: &'a Links, logs: &[f64], clock: &Clock<'_>) -> Result<Option<Self>> {
+        let weights = weights::<N>(logs, None);
         let chart = simd::run(Inside(links, &weights, clock))?;
         Ok((!chart.total.is_zero()).then_some(Forest { links, chart }))
     }
 
-    /// The heads of a random tree: 0 for the root, i + 1 for word i.
-    pub fn draw(&self, random: &mut Stream) -> Vec<usize> {
+    /// The heads of a tree (0 for the root, i + 1 for word i): of every sum, `pick` chooses a term.
+    pub fn tree(&self, pick: &mut impl FnMut(&Terms<N>) -> usize) -> Vec<usize> {
         let n = self.links.words;
         let Chart { table, arcs, prefixes, .. } = &self.chart;
-        let (mut buffer, mut terms) = (Vec::new(), Vec::new());
-        let mut pick = |terms: &mut Vec<(usize, Wide)>| {
-            let top = terms.iter().map(|(_, x)| *x).reduce(Wide::larger).unwrap_or(Wide::ONE);
-            buffer.clear();
-            buffer.extend(terms.iter().map(|(_, x)| x.ratio(top)));
-            let at = random.categorical(&buffer);
-            let found = terms.get(at).map_or(0, |(word, _)| *word);
+        let mut terms = Vec::new();
+        let mut pick = |terms: &mut Terms<N>| {
+            let found = terms.get(pick(terms)).map_or(0, |(word, _)| *word);
             terms.clear();
             found
         };
@@ -424,8 +433,8 @@ impl<'a> Forest<'a> {
         let mut end = n;
         while end > 0 {
             let roots = (0..end).filter(|&r| self.links.roots[r] != NONE);
-            terms
-                .extend(roots.map(|r| (r, arcs[self.links.roots[r] as usize].times(table[r * n + end - 1]))));
+            let arc = |r: usize| arcs[self.links.roots[r] as usize];
+            terms.extend(roots.map(|r| (r, arc(r).times(table[r * n + end - 1]))));
             let root = pick(&mut terms);
             open.push((root, end - 1));
             let start = match self.links.single_root {
@@ -443,20 +452,14 @@ impl<'a> Forest<'a> {
                 continue;
             }
             // The dependent of the root that is furthest away on this side.
+            let term = |k: u32, e: u32| (k as usize, arcs[e as usize].times(table[k as usize * n + end]));
             if root < end {
                 let right = self.links.pairs[root].iter().filter(|pair| pair.right != NONE);
                 let inside = right.take_while(|pair| pair.last as usize <= end);
-                let last = |pair: &Pair| pair.last as usize;
-                terms.extend(
-                    inside.map(|pair| {
-                        (last(pair), arcs[pair.right as usize].times(table[last(pair) * n + end]))
-                    }),
-                );
+                terms.extend(inside.map(|pair| term(pair.last, pair.right)));
             } else {
                 let inside = self.links.before[root].iter().take_while(|(k, _)| *k as usize >= end);
-                terms.extend(
-                    inside.map(|&(k, e)| (k as usize, arcs[e as usize].times(table[k as usize * n + end]))),
-                );
+                terms.extend(inside.map(|&(k, e)| term(k, e)));
             }
             let child = pick(&mut terms);
             heads[child] = root + 1;
@@ -467,4 +470,18 @@ impl<'a> Forest<'a> {
         }
         heads
     }
+}
+
+/// A term at random.
+pub fn pick_random(random: &mut Stream, buffer: &mut Vec<f64>, terms: &Terms<Wide>) -> usize {
+    let top = terms.iter().map(|(_, x)| *x).reduce(Wide::larger).unwrap_or(Wide::ONE);
+    buffer.clear();
+    buffer.extend(terms.iter().map(|(_, x)| x.ratio(top)));
+    random.categorical(buffer)
+}
+
+/// The first of the largest terms.
+pub fn pick_best(terms: &Terms<Largest>) -> usize {
+    let better = |best: usize, at: usize| if terms[at].1.0 > terms[best].1.0 { at } else { best };
+    (0..terms.len()).reduce(better).unwrap_or(0)
 }

@@ -4,8 +4,9 @@
 //! probabilities of arcs. A first pass with its own random numbers gives those of the arcs that it kept with
 //! certainty. The others are local probabilities, corrected for length and direction: of all arcs in a class of
 //! lengths, the correction is the ratio of their number in the trees of the first pass to their number in
-//! independent choices of heads. Long arcs, which cross others, are rare in projective trees. A second pass
-//! begins with the result of the first. 5% of the local proposal keep every head possible.
+//! independent choices of heads. Long arcs, which cross others, are rare in projective trees, so the first pass
+//! begins with local probabilities divided by length; a second pass begins with the result of the first. 5% of
+//! the local proposal keep every head possible.
 
 use super::arcs::{HeadScores, KeptArcs};
 use super::pass::{Links, sums};
@@ -63,7 +64,7 @@ pub fn proposals<'a>(
     }
     let streams = Streams::new(seed, "randomized inside heads first pass");
     let first = RandomizedInside { selection: Selection::Threshold, ..*method };
-    let mut guided = Cow::Borrowed(scores);
+    let mut guided = Cow::Owned(shortened(scores));
     for pass in 0..PASSES {
         let kept = choose(&first, &guided, count, &streams, b * PASSES + pass, clock)?;
         let arcs = kept.normalised(|e, head, d| scores.row(d)[head] + kept.log_weights[e]);
@@ -76,14 +77,43 @@ pub fn proposals<'a>(
     Ok(guided)
 }
 
-/// The class of an arc: 0 for the root, otherwise by direction and length, with classes four times per doubling
-/// of the length from 8.
-fn class(head: usize, d: usize) -> usize {
-    let Some(h) = head.checked_sub(1) else { return 0 };
-    let length = h.abs_diff(d);
-    let by_length =
-        if length <= 8 { length } else { 8 + (4.0 * (length as f64 / 8.0).log2()).ceil() as usize };
-    2 * by_length - usize::from(h < d)
+/// Local proposals divided by the lengths of arcs.
+fn shortened(scores: &HeadScores) -> HeadScores {
+    let by_length = |d: usize| {
+        let length =
+            move |(head, log): (usize, &f64)| log - ((head.max(1) - 1).abs_diff(d).max(1) as f64).ln();
+        let row = scores.row(d);
+        mixture(row.iter().enumerate().map(length).collect(), row, GUIDED)
+    };
+    HeadScores { words: scores.words, rows: (0..scores.words).flat_map(by_length).collect() }
+}
+
+/// The classes of arcs: 0 for the root, otherwise by direction and length, with four classes per doubling of the
+/// length from 8.
+struct Classes {
+    /// By length.
+    of: Vec<usize>,
+}
+
+impl Classes {
+    fn new(words: usize) -> Self {
+        let class = |length: usize| match length {
+            0..=8 => length,
+            _ => 8 + (4.0 * (length as f64 / 8.0).log2()).ceil() as usize,
+        };
+        Classes { of: (0..=words).map(class).collect() }
+    }
+
+    fn count(&self) -> usize {
+        2 * self.of.last().copied().unwrap_or(0) + 1
+    }
+
+    fn class(&self, head: usize, d: usize) -> usize {
+        match head.checked_sub(1) {
+            None => 0,
+            Some(h) => (2 * self.of[h.abs_diff(d)]).saturating_sub(usize::from(h < d)),
+        }
+    }
 }
 
 /// The proposal that follows from the probabilities of the kept arcs.
@@ -94,12 +124,11 @@ fn corrected(
     clock: &Clock<'_>,
 ) -> Result<HeadScores> {
     let n = scores.words;
-    let classes = class(1, n).max(class(n, 0)).max(1) + 2;
-    let (mut found, mut expected) = (vec![0.0; classes], vec![0.0; classes]);
+    let classes = Classes::new(n);
+    let (mut found, mut expected) = (vec![0.0; classes.count()], vec![0.0; classes.count()]);
     for (e, head, d) in kept.list() {
-        found[class(head, d)] += probabilities[e];
+        found[classes.class(head, d)] += probabilities[e];
     }
-    let by_head: Vec<Vec<usize>> = (0..n).map(|d| (0..=n).map(|head| class(head, d)).collect()).collect();
     let mut local = scores.rows.clone();
     for d in 0..n {
         clock.check()?;
@@ -111,7 +140,7 @@ fn corrected(
         row.iter_mut().for_each(|x| *x -= total);
         let mut own = row.to_vec();
         numeric::exp_in_place(&mut own);
-        own.iter().zip(&by_head[d]).for_each(|(p, &class)| expected[class] += p);
+        own.iter().enumerate().for_each(|(head, p)| expected[classes.class(head, d)] += p);
     }
     let correction: Vec<f64> =
         found.iter().zip(&expected).map(|(found, all)| (found / all.max(1e-300) + LEAST).ln()).collect();
@@ -120,7 +149,7 @@ fn corrected(
         clock.check()?;
         let local = &local[d * (n + 1)..(d + 1) * (n + 1)];
         let mut guided: Vec<f64> =
-            local.iter().zip(&by_head[d]).map(|(log, &class)| log + correction[class]).collect();
+            local.iter().enumerate().map(|(head, log)| log + correction[classes.class(head, d)]).collect();
         for e in kept.into_word(d).filter(|&e| kept.log_weights[e] == 0.0) {
             guided[kept.heads[e] as usize] = probabilities[e].ln();
         }
