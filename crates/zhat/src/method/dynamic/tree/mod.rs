@@ -140,6 +140,17 @@ fn add_arcs<F: Real>(
         sums.iter().enumerate().filter(|(b, own)| factor[*b] != 0.0 && own.log_partition > f64::NEG_INFINITY)
     {
         let n = model.lengths()[b];
+        if labels == 1 && direction.is_none() {
+            // Rows without calls, for vector instructions. The diagonal has probability zero.
+            let add = |to: &mut [F], from: &[f64]| {
+                to.iter_mut().zip(from).for_each(|(to, p)| *to += F::from_f64(factor[b] * p));
+            };
+            add(&mut gradient.roots[b * words..b * words + n], &own.roots);
+            for (h, row) in own.arcs.chunks(n).enumerate() {
+                add(&mut gradient.arcs[(b * words + h) * words..][..n], row);
+            }
+            continue;
+        }
         for d in 0..n {
             for head in (0..=n).filter(|&head| head != d + 1) {
                 let (probability, slope, to) = match head {
@@ -156,10 +167,6 @@ fn add_arcs<F: Real>(
                     continue;
                 }
                 let scores = model.arc_from(b, head, d);
-                if labels == 1 && direction.is_none() {
-                    to[0] += F::from_f64(factor[b] * probability);
-                    continue;
-                }
                 let total = sentence::log_sum(scores.iter().map(|x| x.to_f64()));
                 let share = |l: usize| if labels == 1 { 1.0 } else { (scores[l].to_f64() - total).exp() };
                 let along = |l: usize| direction.map_or(0.0, |direction| direction(b, head, d, l));

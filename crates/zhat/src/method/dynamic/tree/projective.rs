@@ -17,6 +17,8 @@ pub const SAFE: f64 = 1.183_052_186_166_774_7e-271;
 
 /// A semiring with the values of a prepared sentence.
 pub trait Domain: Semiring {
+    /// Whether values have derivatives.
+    const SLOPES: bool = false;
     /// Log weights in the form that [`Domain::weight`] takes.
     fn prepared(logs: &[f64]) -> Vec<f64>;
     /// The weight of an arc with this prepared weight and slope, in one lane.
@@ -77,6 +79,8 @@ impl Domain for Best {
 }
 
 impl Domain for Dual<Linear> {
+    const SLOPES: bool = true;
+
     fn prepared(logs: &[f64]) -> Vec<f64> {
         let mut weights = logs.to_vec();
         numeric::exp_in_place(&mut weights);
@@ -98,6 +102,8 @@ impl Domain for Dual<Linear> {
 }
 
 impl Domain for Dual<Log> {
+    const SLOPES: bool = true;
+
     fn prepared(logs: &[f64]) -> Vec<f64> {
         logs.to_vec()
     }
@@ -192,14 +198,24 @@ fn sums_in<S: Domain>(
             let probability =
                 |a: &[S::Value], b: &[S::Value], at: usize| S::probability(a[at], b[at], total, lane);
             let t = sentence.words;
-            let pairs = (0..t).flat_map(|h| (0..t).map(move |d| (h, d)));
-            let arcs = pairs.map(|(h, d)| match h == d {
-                true => (0.0, 0.0),
-                false => probability(&out.arcs, &chart.arcs, h * n + d),
-            });
-            (sums.arcs, sums.arc_slopes) = arcs.unzip();
-            let roots = (0..t).map(|d| probability(&out.root_arcs, &chart.root_arcs, d));
-            (sums.roots, sums.root_slopes) = roots.unzip();
+            let push = |(own, slope): (f64, f64), probabilities: &mut Vec<f64>, slopes: &mut Vec<f64>| {
+                probabilities.push(own);
+                if S::SLOPES {
+                    slopes.push(slope);
+                }
+            };
+            sums.arcs.reserve_exact(t * t);
+            for h in 0..t {
+                for d in 0..t {
+                    let own =
+                        if h == d { (0.0, 0.0) } else { probability(&out.arcs, &chart.arcs, h * n + d) };
+                    push(own, &mut sums.arcs, &mut sums.arc_slopes);
+                }
+            }
+            for d in 0..t {
+                let own = probability(&out.root_arcs, &chart.root_arcs, d);
+                push(own, &mut sums.roots, &mut sums.root_slopes);
+            }
         }
         Some(sums)
     };

@@ -79,8 +79,14 @@ impl Sentence {
             root_slopes: Vec::new(),
         };
         for h in 0..n {
-            for d in (0..n).filter(|&d| d != h) {
-                sentence.arcs[h * n + d] = score(h + 1, d);
+            let row = &mut sentence.arcs[h * n..(h + 1) * n];
+            if model.per_arc() == 1 {
+                // A row without calls, for vector instructions.
+                let first = (b * model.words() + h) * model.words();
+                row.iter_mut().zip(&model.arcs()[first..first + n]).for_each(|(to, x)| *to = x.to_f64());
+                row[h] = f64::NEG_INFINITY;
+            } else {
+                (0..n).filter(|&d| d != h).for_each(|d| row[d] = score(h + 1, d));
             }
         }
         if let Some(direction) = direction {

@@ -63,13 +63,13 @@ impl KeptArcs {
     }
 
     /// The numbers of the arcs into a word.
-    pub fn into_word(&self, d: usize) -> std::ops::Range<usize> {
+    pub fn of_word(&self, d: usize) -> std::ops::Range<usize> {
         self.offsets[d]..self.offsets[d + 1]
     }
 
     /// Every arc: its number, head and dependent.
     pub fn list(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
-        (0..self.words).flat_map(move |d| self.into_word(d).map(move |e| (e, self.heads[e] as usize, d)))
+        (0..self.words).flat_map(move |d| self.of_word(d).map(move |e| (e, self.heads[e] as usize, d)))
     }
 
     /// The largest logarithm of a weight.
@@ -83,7 +83,7 @@ impl KeptArcs {
         let mut logs: Vec<f64> = self.list().map(|(e, head, d)| score(e, head, d)).collect();
         let mut offset = 0.0;
         for d in 0..self.words {
-            let own = &mut logs[self.into_word(d)];
+            let own = &mut logs[self.of_word(d)];
             let total = numeric::log_sum_exp(own);
             offset += total;
             if total > f64::NEG_INFINITY {

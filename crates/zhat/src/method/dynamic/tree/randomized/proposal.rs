@@ -150,7 +150,7 @@ fn corrected(
         let local = &local[d * (n + 1)..(d + 1) * (n + 1)];
         let mut guided: Vec<f64> =
             local.iter().enumerate().map(|(head, log)| log + correction[classes.class(head, d)]).collect();
-        for e in kept.into_word(d).filter(|&e| kept.log_weights[e] == 0.0) {
+        for e in kept.of_word(d).filter(|&e| kept.log_weights[e] == 0.0) {
             guided[kept.heads[e] as usize] = probabilities[e].ln();
         }
         rows.extend(mixture(guided, local, GUIDED));

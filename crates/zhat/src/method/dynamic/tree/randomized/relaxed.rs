@@ -147,7 +147,7 @@ fn sample<F: Real>(
     let best: Vec<f64> = (0..noisy.totals.len()).map(|e| noisy.of(e)[noisy.best(e)]).collect();
     let Some(forest) = Forest::<Largest>::new(&links, &best, clock)? else { return Ok(None) };
     let heads = forest.tree(&mut pick_best);
-    let arc = |(d, &head): (usize, &usize)| arcs.into_word(d).find(|&e| arcs.heads[e] as usize == head);
+    let arc = |(d, &head): (usize, &usize)| arcs.of_word(d).find(|&e| arcs.heads[e] as usize == head);
     let labels: Vec<usize> = match model.labels() {
         None => Vec::new(),
         Some(_) => heads.iter().enumerate().map(|own| arc(own).map_or(0, |e| noisy.best(e))).collect(),
