@@ -330,7 +330,7 @@ def sparse_relaxed_sample(
     8.0
     >>> tape.vjp(np.ones(samples.values.shape)).emissions.shape
     (4, 500)
-    >>> trees = zhat.generate.dependency(words=30, strength=2.0)
+    >>> trees = zhat.DependencyTree(6 * np.eye(30, k=1), 6 * np.eye(30)[0])
     >>> samples, tape = zhat.ops.sparse_relaxed_sample(trees, n=2, states=8, temperature=0.5)
     >>> samples.hard.heads.shape, samples.index.shape[1], tape.vjp(samples.values).arcs.shape
     ((2, 30), 3, (30, 30))

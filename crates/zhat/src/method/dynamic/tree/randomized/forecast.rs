@@ -36,7 +36,7 @@ impl<F: Real> Forecasts<DependencyTree<F>> for RandomizedInside {
         let choice = squares * PER_CHOICE;
         let seconds = PER_CALL
             + PER_ARC * squares * labels
-            + first * (4.0 * pass + 3.0 * choice)
+            + first * (3.0 * pass + 2.0 * choice)
             + replicates * (passes * pass + choice)
             + drawn * PER_STEP * squares;
         let threads = run.threads() as f64;
