@@ -16,6 +16,7 @@ mod model;
 mod ops;
 mod pairwise;
 mod relaxed;
+mod relaxed_trees;
 mod run;
 mod sequence;
 mod sequence_mrf;
@@ -152,6 +153,8 @@ mod _zhat {
     use super::pairwise::{graph_score, pairwise, pairwise_relaxed_sample};
     #[pymodule_export]
     use super::relaxed::{relaxed_sample, sparse_relaxed_sample};
+    #[pymodule_export]
+    use super::relaxed_trees::{relaxed_trees, sparse_relaxed_trees};
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]

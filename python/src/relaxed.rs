@@ -18,7 +18,7 @@ use crate::ops::{Backward, Cotangent, Tape, randomized};
 use crate::run::Run;
 
 /// A floating-point type whose cotangents are arrays of the same type.
-trait CotangentOf: Precision {
+pub trait CotangentOf: Precision {
     fn weights(cotangent: &Cotangent) -> zhat::Result<&[Self]>;
 }
 
@@ -92,7 +92,7 @@ impl HardPath for Vec<(usize, usize)> {
 }
 
 /// A gradient as named tensors.
-fn named<G: IntoValue<M>, M>(gradient: G, model: &M) -> Tensors {
+pub fn named<G: IntoValue<M>, M>(gradient: G, model: &M) -> Tensors {
     match gradient.into_value(model) {
         AnyValue::Tensors(tensors) => tensors,
         _ => Tensors { list: Vec::new(), radius: None },
@@ -255,7 +255,7 @@ where
 }
 
 /// Removes and returns the first numbers of a list, or all if there are fewer.
-fn taken<F: Copy>(rest: &mut &[F], size: usize) -> Vec<F> {
+pub fn taken<F: Copy>(rest: &mut &[F], size: usize) -> Vec<F> {
     let (own, after) = rest.split_at(size.min(rest.len()));
     *rest = after;
     own.to_vec()

@@ -120,6 +120,68 @@ def test_files_copies_and_pictures(tmp_path: Path) -> None:
     pyplot.close("all")
 
 
+def test_randomized_estimates() -> None:
+    # The tree in which every word depends on the word before is always kept.
+    arcs = np.random.default_rng(3).normal(size=(2, 30, 30)) + 6 * np.eye(30, k=1)
+    model = zhat.DependencyTree(arcs, np.tile(6 * np.eye(30)[0], (2, 1)))
+    exact = model.log_partition().value
+    how: dict[str, Any] = {"method": "randomized-inside", "states": 30, "seed": 1}
+    np.testing.assert_allclose(model.log_partition(**how).value, exact, rtol=1e-12)
+    np.testing.assert_allclose(model.marginals(**how).value, model.marginals().value, atol=1e-9)
+    np.testing.assert_allclose(model.entropy(**how).value, model.entropy().value, rtol=1e-9)
+    how |= {"states": 12, "proposal": "two-pass"}
+    found = model.log_partition(**how)
+    assert np.all(np.abs(found.value - exact) < 5)
+    samples = model.sample(5, **how).value
+    assert [own.shape for own in samples.heads] == [(5, 30)] * 2
+    assert [own.shape for own in samples.log_weights] == [(5,)] * 2
+    assert "weighted" in str(samples) and "log_weight" in samples._columns()
+    value, tape = zhat.ops.log_partition(model, **how)
+    assert np.all(value == found.value) and tape.vjp().arcs.shape == (2, 30, 30)
+    with pytest.raises(zhat.Error, match="projective"):
+        zhat.DependencyTree(np.zeros((3, 3)), projective=False).log_partition(method="randomized-inside")
+
+
+@pytest.mark.parametrize("projective", [True, False])
+@pytest.mark.parametrize("labels", [None, 2])
+def test_relaxed_samples(projective: bool, labels: int | None) -> None:
+    rng = np.random.default_rng(2)
+    extra = () if labels is None else (labels,)
+    kind: dict[str, Any] = {"labelled": labels is not None, "projective": projective}
+    arcs, roots = rng.normal(size=(2, 4, 4, *extra)), rng.normal(size=(2, 4, *extra))
+
+    def build(arcs: NDArray[Any]) -> zhat.DependencyTree:
+        return zhat.DependencyTree(arcs, roots, lengths=[4, 3], **kind)
+
+    samples, tape = zhat.ops.relaxed_sample(build(arcs), n=3, temperature=0.6, seed=4)
+    assert samples.soft.shape == (2, 3, 4, 5, *extra)
+    assert [own.shape for own in samples.hard.heads] == [(3, 4), (3, 3)]
+    sums = samples.soft.reshape(2, 3, 4, -1).sum(axis=-1)
+    np.testing.assert_allclose(sums[0], 1)
+    np.testing.assert_allclose(sums[1, :, :3], 1)
+    assert np.all(samples.soft[1, :, 3] == 0)
+    cotangent = rng.normal(size=samples.soft.shape)
+    gradient = tape.vjp(cotangent).arcs
+    direction = rng.normal(size=arcs.shape)
+
+    def moved(by: float) -> float:
+        soft = zhat.ops.relaxed_sample(build(arcs + by * direction), n=3, temperature=0.6, seed=4)[0].soft
+        return float((soft * cotangent).sum())
+
+    assert (gradient * direction).sum() == pytest.approx((moved(1e-5) - moved(-1e-5)) / 2e-5, abs=1e-6)
+    if projective:
+        few, tape = zhat.ops.sparse_relaxed_sample(build(arcs), n=3, temperature=0.6, states=3, seed=4)
+        assert few.index.shape == (len(few.values), 4 + len(extra))
+        assert tape.vjp(few.values).roots.shape == roots.shape
+        with pytest.raises(zhat.InputError, match="scores"):
+            zhat.ops.sparse_relaxed_sample(build(arcs), scores=np.zeros((4, 4)))
+    else:
+        with pytest.raises(zhat.Error, match="projective"):
+            zhat.ops.sparse_relaxed_sample(build(arcs), states=3)
+    with pytest.raises(zhat.InputError, match="temperature"):
+        zhat.ops.relaxed_sample(build(arcs), temperature=0.0)
+
+
 def test_bad_input_is_named() -> None:
     with pytest.raises(zhat.InputError, match=r"arcs: found shape \(2, 3\)"):
         zhat.DependencyTree(np.zeros((2, 3)))

@@ -102,6 +102,18 @@ def test_relaxed_samples() -> None:
     assert torch.autograd.gradcheck(soft, P)
 
 
+@pytest.mark.parametrize("projective", [True, False])
+def test_relaxed_trees(projective: bool) -> None:
+    rng = np.random.default_rng(3)
+    own = [torch.tensor(rng.normal(size=size), requires_grad=True) for size in [(2, 3, 3), (2, 3)]]
+
+    def soft(arcs: Any, roots: Any) -> Any:
+        model = zt.Model(zhat.DependencyTree, arcs=arcs, roots=roots, projective=projective)
+        return zt.relaxed_sample(model, n=2, temperature=0.7, seed=1)[0]
+
+    assert torch.autograd.gradcheck(soft, own)
+
+
 def test_relaxed_segmentations() -> None:
     own = tensors(zhat.generate.semi_markov(2, 4, 2, longest=2, seed=2), "segments")
 

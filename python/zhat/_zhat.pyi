@@ -56,6 +56,7 @@ __all__ = [
     "rdp_chain",
     "read_codes",
     "relaxed_sample",
+    "relaxed_trees",
     "run_program",
     "score_rows",
     "segments_score",
@@ -65,6 +66,7 @@ __all__ = [
     "space_model_of",
     "space_score",
     "sparse_relaxed_sample",
+    "sparse_relaxed_trees",
     "train_language_model",
     "train_stochastic",
     "tree",
@@ -177,6 +179,20 @@ class Sparse(TypedDict):
     values: NDArray[Any]
     length_index: NDArray[np.int64] | None
     lengths: NDArray[Any] | None
+    log_weights: list[NDArray[np.float64]]
+    tape: Tape
+
+@type_check_only
+class DenseTrees(TypedDict):
+    hard: list[NDArray[np.int64]]
+    soft: NDArray[Any]
+    tape: Tape
+
+@type_check_only
+class FewArcs(TypedDict):
+    hard: list[NDArray[np.int64]]
+    index: NDArray[np.int64]
+    values: NDArray[Any]
     log_weights: list[NDArray[np.float64]]
     tape: Tape
 
@@ -360,6 +376,10 @@ def sparse_relaxed_sample(
     scores: NDArray[np.float64] | None,
     run: Run,
 ) -> Sparse: ...
+def relaxed_trees(model: Model, count: int, temperature: float, run: Run) -> DenseTrees: ...
+def sparse_relaxed_trees(
+    model: Model, count: int, temperature: float, settings: str, run: Run
+) -> FewArcs: ...
 
 @final
 class LanguageModel:

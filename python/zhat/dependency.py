@@ -47,23 +47,31 @@ class Tree(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class TreeSamples(Tabular):
-    """Trees drawn from a model, one per row; for a batch, lists with one array per sentence."""
+    """Trees drawn from a model, one per row; for a batch, lists with one array per sentence.
+
+    If samples are weighted (`method="randomized-inside"`), sample s has weight exp(`log_weights[s]`). Exact
+    samples have no weights.
+    """
 
     heads: Any
     labels: Any = None
+    log_weights: Any = None
 
     def _columns(self) -> Columns:
         single = not isinstance(self.heads, list)
         heads = [self.heads] if single else self.heads
         labels = [None] * len(heads) if self.labels is None else [self.labels] if single else self.labels
-        tables = [_samples_columns(own, label) for own, label in zip(heads, labels, strict=True)]
+        weights = self.log_weights
+        weights = [None] * len(heads) if weights is None else [weights] if single else weights
+        tables = [_samples_columns(*own) for own in zip(heads, labels, weights, strict=True)]
         return tables[0] if single else stacked(tables, "sentence")
 
     def __str__(self) -> str:
         """A short summary."""
+        kind = "exact" if self.log_weights is None else "weighted"
         if isinstance(self.heads, list):
-            return f"{len(self.heads)} sentences with trees, exact"
-        return f"{len(self.heads)} trees, exact"
+            return f"{len(self.heads)} sentences with trees, {kind}"
+        return f"{len(self.heads)} trees, {kind}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,11 +247,13 @@ class DependencyTree(Batched, kind="dependency-tree"):
 
     def _samples(self, raw: Any) -> TreeSamples:
         drawn = [np.asarray(states) for states, *_ in raw]
+        weighted = any(log_weights is not None for _, _, log_weights, _ in raw)
+        weights = self._unbatched([log_weights for _, _, log_weights, _ in raw]) if weighted else None
         if self.n_labels is None:
-            return TreeSamples(self._unbatched(drawn))
-        pairs = [own.reshape(len(own), -1, 2) for own in drawn]
+            return TreeSamples(self._unbatched(drawn), None, weights)
+        pairs = [own.reshape(len(own), own.size // max(2 * len(own), 1), 2) for own in drawn]
         heads, labels = [own[..., 0] for own in pairs], [own[..., 1] for own in pairs]
-        return TreeSamples(self._unbatched(heads), self._unbatched(labels))
+        return TreeSamples(self._unbatched(heads), self._unbatched(labels), weights)
 
     def _layout(self, query: str) -> Layout:
         if query != "marginals":
@@ -265,14 +275,13 @@ class DependencyTree(Batched, kind="dependency-tree"):
         return figures | {"precision": str(self.dtype)}
 
 
-def _samples_columns(heads: Any, labels: Any) -> Columns:
+def _samples_columns(heads: Any, labels: Any, log_weights: Any) -> Columns:
     """The trees of one sentence, one row per word."""
     count, words = np.shape(heads)
-    columns: Columns = {
-        "sample": np.repeat(np.arange(count), words),
-        "word": np.tile(np.arange(words), count),
-        "head": np.ravel(heads),
-    }
+    columns: Columns = {"sample": np.repeat(np.arange(count), words)}
+    if log_weights is not None:
+        columns["log_weight"] = np.repeat(log_weights, words)
+    columns |= {"word": np.tile(np.arange(words), count), "head": np.ravel(heads)}
     return columns if labels is None else columns | {"label": np.ravel(labels)}
 
 

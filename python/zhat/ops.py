@@ -34,6 +34,7 @@ from . import _zhat
 from ._arguments import integer, real, settings, text, unmasked
 from ._arguments import scores as real_array
 from ._model import Model
+from .dependency import DependencyTree
 from .errors import InputError
 from .runtime import Progress, run
 from .sequence import Chain, SemiMarkov
@@ -42,6 +43,8 @@ Differentiable: TypeAlias = Model[Any, Any, Any, Any, Any, Any]
 """A model of a kind that some method differentiates; others raise `InputError`."""
 
 Sequences: TypeAlias = Chain | SemiMarkov
+
+Sampled: TypeAlias = Sequences | DependencyTree
 
 
 class Tape:
@@ -74,7 +77,7 @@ class Tape:
         parts = (cotangent,) if len(self._shapes) == 1 else cotangent
         if not isinstance(parts, (tuple, list)) or len(parts) != len(self._shapes):
             raise InputError("cotangent: expected a pair of arrays, for the states and for the lengths")
-        arrays = [real_array("cotangent", part, cast("Sequences", self._models[0]).dtype) for part in parts]
+        arrays = [real_array("cotangent", part, cast("Sampled", self._models[0]).dtype) for part in parts]
         for array, shape in zip(arrays, self._shapes, strict=True):
             if array.shape != shape:
                 raise InputError(f"cotangent: found shape {array.shape}, expected {shape}")
@@ -211,6 +214,9 @@ class RelaxedSamples:
     L) or (B, n, T, L), contains those of the lengths, with length d in column d − 1. Other rows are zero.
     `hard` is a list with one array per sample, with one row (state, length) per segment; for a batch it is a
     list of such lists, one per sequence.
+
+    For dependency trees `soft` is (n, T, T + 1), or (B, n, T, T + 1) for a batch, with one more axis for labels:
+    the values of the heads of each word, as in `marginals`. `hard` is a `TreeSamples`.
     """
 
     soft: NDArray[Any]
@@ -219,7 +225,7 @@ class RelaxedSamples:
 
 
 def relaxed_sample(
-    model: Sequences,
+    model: Sampled,
     n: int = 1,
     temperature: float = 1.0,
     *,
@@ -235,6 +241,10 @@ def relaxed_sample(
     `soft` and `lengths`. Hard samples are treated as constants. A lower temperature brings the soft samples
     closer to the hard ones, but increases the variance of the gradients.
 
+    For dependency trees, Gumbel noise is added to the score of every arc. `hard` are the best trees under this
+    noise, and `soft` are the probabilities of arcs in the model with scores (score + noise) / temperature: a
+    stochastic softmax (Paulus et al., 2020). These trees are not exact samples.
+
     >>> import numpy as np, zhat
     >>> samples, tape = zhat.ops.relaxed_sample(zhat.generate.chain(states=5, steps=4), n=2, temperature=0.5)
     >>> samples.soft.shape, samples.hard.shape
@@ -249,8 +259,16 @@ def relaxed_sample(
     ((2, 4, 5), (2, 4, 3))
     >>> tape.vjp((samples.soft, samples.lengths)).segments.shape
     (3, 5)
+    >>> trees = zhat.DependencyTree(np.zeros((4, 4)))
+    >>> samples, tape = zhat.ops.relaxed_sample(trees, n=2, temperature=0.5)
+    >>> samples.soft.shape, samples.hard.heads.shape, tape.vjp(samples.soft).arcs.shape
+    ((2, 4, 5), (2, 4), (4, 4))
     """
     how = run(seed, threads, memory, time, progress)
+    if isinstance(model, DependencyTree):
+        found = _zhat.relaxed_trees(*_drawn(model, n, temperature), how)
+        values, trees = model._unbatched(found["soft"]), _trees(model, found["hard"])
+        return RelaxedSamples(values, trees), Tape(found["tape"], (model,), (values.shape,))
     raw = _zhat.relaxed_sample(*_drawn(model, n, temperature), how)
     soft, hard, lengths = model._unbatched(raw["soft"]), model._unbatched(raw["hard"]), raw["lengths"]
     if lengths is None:
@@ -282,7 +300,7 @@ class SparseRelaxedSamples:
 
 
 def sparse_relaxed_sample(
-    model: Sequences,
+    model: Sampled,
     n: int = 1,
     temperature: float = 1.0,
     *,
@@ -299,6 +317,10 @@ def sparse_relaxed_sample(
     The options are those of the method `randomized`; `scores` is as in `log_partition`. The cotangent of the
     tape has the shape of `values`; for a semi-Markov chain it is a pair, for `values` and `lengths`.
 
+    For projective dependency trees, a few heads of each word are kept, and the options are those of the method
+    `randomized-inside`. A row of `index` is (sample, word, head) or (sample, word, head, label), preceded by the
+    sentence for a batch; `hard` is a `TreeSamples`.
+
     >>> import numpy as np, zhat
     >>> chain = zhat.generate.chain(states=500, steps=4)
     >>> samples, tape = zhat.ops.sparse_relaxed_sample(chain, n=2, states=20, temperature=0.5)
@@ -308,9 +330,15 @@ def sparse_relaxed_sample(
     8.0
     >>> tape.vjp(np.ones(samples.values.shape)).emissions.shape
     (4, 500)
+    >>> trees = zhat.DependencyTree(6 * np.eye(30, k=1), 6 * np.eye(30)[0])
+    >>> samples, tape = zhat.ops.sparse_relaxed_sample(trees, n=2, states=8, temperature=0.5)
+    >>> samples.hard.heads.shape, samples.index.shape[1], tape.vjp(samples.values).arcs.shape
+    ((2, 30), 3, (30, 30))
     """
     how = run(seed, threads, memory, time, progress)
     own = _drawn(model, n, temperature)
+    if isinstance(model, DependencyTree):
+        return _sparse_trees(model, own, scores, options, how)
     raw = _zhat.sparse_relaxed_sample(*own, settings(options), _given(model, scores), how)
     own_columns = slice(1, None) if model._single else slice(None)
     index, values, lengths = raw["index"][:, own_columns], raw["values"], raw["lengths"]
@@ -321,9 +349,30 @@ def sparse_relaxed_sample(
     return samples, Tape(raw["tape"], (model,), shapes)
 
 
-def _drawn(model: Sequences, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
-    if not isinstance(model, (Chain, SemiMarkov)):
-        raise InputError(f"model: expected a zhat.Chain or zhat.SemiMarkov, found {type(model).__name__}")
+def _trees(model: DependencyTree, hard: list[NDArray[np.int64]]) -> Any:
+    return model._samples([(own, None, None, None) for own in hard])
+
+
+def _sparse_trees(
+    model: DependencyTree,
+    own: tuple[_zhat.Model, int, float],
+    scores: ArrayLike | None,
+    options: dict[str, object],
+    how: _zhat.Run,
+) -> tuple[SparseRelaxedSamples, Tape]:
+    if scores is not None:
+        raise InputError("scores: are for sequences; `randomized-inside` has no proposal `given`")
+    raw = _zhat.sparse_relaxed_trees(*own, settings(options), how)
+    index = raw["index"][:, 1:] if model._single else raw["index"]
+    weights = model._unbatched(raw["log_weights"])
+    samples = SparseRelaxedSamples(index, raw["values"], _trees(model, raw["hard"]), weights)
+    return samples, Tape(raw["tape"], (model,), (samples.values.shape,))
+
+
+def _drawn(model: Sampled, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
+    if not isinstance(model, (Chain, SemiMarkov, DependencyTree)):
+        known = "zhat.Chain, zhat.SemiMarkov or zhat.DependencyTree"
+        raise InputError(f"model: expected a {known}, found {type(model).__name__}")
     return model._native, integer("n", n), real("temperature", temperature)
 
 

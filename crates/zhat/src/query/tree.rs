@@ -30,6 +30,40 @@ pub struct Tree {
     pub score: f64,
 }
 
+/// Relaxed samples of dependency trees: the best trees under Gumbel noise, and the probabilities of arcs in the
+/// model with the same noise at a temperature.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RelaxedTrees<F> {
+    /// B, the number of samples S, T, and T + 1 heads: the root, then the words.
+    pub shape: [usize; 4],
+    /// L, if arcs have labels.
+    pub labels: Option<usize>,
+    /// The best trees of each sentence; none if it has none.
+    pub hard: Vec<Vec<Tree>>,
+    /// B×S×T×(T + 1), or B×S×T×(T + 1)×L: a probability vector for every word; zero beyond the end of a sentence.
+    pub heads: Vec<F>,
+}
+
+/// A relaxed dependency tree with values for a few arcs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SparseTree<F> {
+    /// The best tree under noise.
+    pub hard: Tree,
+    /// The dependent, the head (0 for the root, i + 1 for word i) and the label of each value.
+    pub index: Vec<[u32; 3]>,
+    /// The values; those of a dependent sum to one.
+    pub values: Vec<F>,
+}
+
+/// Relaxed dependency trees of a batch with values for a few arcs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SparseTrees<F> {
+    /// The samples of each sentence; none if its estimate of Z is 0.
+    pub samples: Vec<Vec<SparseTree<F>>>,
+    /// log Ẑ of the replicate of each sample: means over samples of several replicates are weighted by Ẑ.
+    pub log_weights: Vec<Vec<f64>>,
+}
+
 /// A node of a binary tree over words. A tree is the list of its nodes, each followed by its left and then by
 /// its right part; a node that is followed by one with the same words is rewritten by a unary rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

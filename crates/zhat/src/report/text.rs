@@ -5,7 +5,7 @@ use super::table::table;
 use super::words::{footer, guarantee};
 use crate::answer::Guarantee;
 use crate::decimal;
-use crate::model::Model;
+use crate::model::{Model, TreeKind};
 use crate::query::{AnyValue, BestState, Query, Tensors};
 use crate::tensor::Tensor;
 
@@ -86,9 +86,11 @@ fn numbers(report: &Report<'_>, values: &[f64]) -> String {
     format!("{}\n{}", table(&header, &rows, usize::MAX), report.origin())
 }
 
-/// Marginals row by row; gradients one tensor per line.
+/// Marginals row by row; gradients one tensor per line, except probabilities of arcs.
 fn tensors(report: &Report<'_>, found: &Tensors) -> String {
+    let arcs = report.model.tree_kind() == Some(TreeKind::Dependency);
     let shown = match found.list.as_slice() {
+        list if arcs => list.iter().map(|one| rows(report, one)).collect::<Vec<_>>().join("\n"),
         [one] if matches!(one.name(), "marginals" | "factors") || one.shape().len() == 1 => rows(report, one),
         list => overview(list),
     };
@@ -108,7 +110,7 @@ fn rows(report: &Report<'_>, tensor: &Tensor<'_>) -> String {
     let (mut header, entries) = model.headings(tensor.name());
     let shape = tensor.shape();
     let number = |value: f64| match tensor.name() {
-        "marginals" | "factors" => decimal::probability(value),
+        "marginals" | "factors" | "arcs" | "roots" => decimal::probability(value),
         _ => decimal::number(value),
     };
     if shape.len() == 1 && tensor.ends().is_none() {

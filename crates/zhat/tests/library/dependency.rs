@@ -12,7 +12,7 @@ use zhat::{
 use crate::support::statistics::multinomial_tail;
 use crate::support::trees::{Listed, trees};
 
-const SHAPES: [TreeShape; 4] = [
+pub const SHAPES: [TreeShape; 4] = [
     TreeShape { projective: true, single_root: false },
     TreeShape { projective: true, single_root: true },
     TreeShape { projective: false, single_root: false },
@@ -24,7 +24,7 @@ fn method() -> SpanningTrees {
 }
 
 /// Small batches with every kind of score: few and many zeros, labels, scores of 1e4, one word.
-fn models<F: Real>(trees: TreeShape) -> Vec<DependencyTree<F>> {
+pub fn models<F: Real>(trees: TreeShape) -> Vec<DependencyTree<F>> {
     let mut all = Vec::new();
     for seed in 0..6 {
         for zeros in [0.0, 0.4, 0.75] {
@@ -42,7 +42,7 @@ fn models<F: Real>(trees: TreeShape) -> Vec<DependencyTree<F>> {
 }
 
 /// The models whose first sentence need not have a tree: any arc may be impossible.
-fn sparse(trees: TreeShape, seed: u64) -> DependencyTree {
+pub fn sparse(trees: TreeShape, seed: u64) -> DependencyTree {
     let mut random = Streams::new(seed, "sparse trees").block(0);
     let words = 1 + (seed as usize) % 5;
     let mut scores = |count: usize| -> Vec<f64> {
@@ -143,6 +143,39 @@ fn every_query_agrees_with_enumeration() {
     for shape in SHAPES {
         models::<f64>(shape).iter().for_each(|model| check_sums(model, 1e-12));
         models::<f32>(shape).iter().step_by(5).for_each(|model| check_sums(model, 1e-6));
+    }
+}
+
+/// Five and six words: up to 16,807 trees, and 41,472 or 91,392 with labels.
+#[test]
+fn every_query_agrees_with_enumeration_of_longer_sentences() {
+    for (i, shape) in SHAPES.into_iter().enumerate() {
+        for (words, labels) in [(6, None), (5, Some(2)), (6, Some(2))] {
+            if words == 6 && labels.is_some() && !shape.projective {
+                continue;
+            }
+            for (zeros, strength) in [(0.75, 1.0), (0.0, 1e4), (0.75, 1e4), (0.0, 1.0)] {
+                let sentence =
+                    SentenceShape { words, labels, trees: shape, strength, zeros, ..Default::default() };
+                let model = generate::dependency::<f64>(&sentence, 20 + i as u64).unwrap();
+                check_sums(&model, 1e-12);
+                if (zeros, strength) != (0.0, 1.0) || labels.is_some() {
+                    continue;
+                }
+                // Samples: the heads of every word.
+                let listed = Listed::new(&model, 0);
+                let drawn = method().sample(&model, 5000, &Run::default()).unwrap().value;
+                for d in 0..words {
+                    let heads: Vec<usize> = (0..=words).filter(|&head| head != d + 1).collect();
+                    let count = |head: &usize| {
+                        drawn.samples[0].iter().filter(|tree| tree.heads[d] == *head).count() as u64
+                    };
+                    let counts: Vec<u64> = heads.iter().map(count).collect();
+                    let expected: Vec<f64> = heads.iter().map(|&head| listed.arc(head, d, 0)).collect();
+                    assert!(multinomial_tail(&counts, &expected) > 1e-8, "{shape:?} {d}: {counts:?}");
+                }
+            }
+        }
     }
 }
 
@@ -270,9 +303,8 @@ fn gradients_agree_with_differences() {
 #[test]
 fn divergences_agree_with_enumeration() {
     for shape in SHAPES {
-        for seed in 0..10 {
-            let sentence =
-                SentenceShape { words: 4, batch: 2, trees: shape, zeros: 0.3, ..Default::default() };
+        for (seed, words) in (0..10).map(|seed| (seed, 4)).chain([(10, 5), (11, 5), (12, 6), (13, 6)]) {
+            let sentence = SentenceShape { words, batch: 2, trees: shape, zeros: 0.3, ..Default::default() };
             let p = generate::dependency::<f64>(&sentence, seed).unwrap();
             let q = generate::dependency::<f64>(
                 &SentenceShape { zeros: 0.1 * (seed % 2) as f64, ..sentence },

@@ -16,4 +16,4 @@ pub use randomized::{
     StateChoice, StateProposal, States, Support,
 };
 pub use sequence::SequenceModel;
-pub use tree::SpanningTrees;
+pub use tree::{RelaxedTreeTape, SpanningTrees, SparseTreeTape};

@@ -229,11 +229,16 @@ impl From<Tree> for BestState {
 
 impl<M: ?Sized> IntoValue<M> for PathSamples<Tree> {
     fn into_value(self, _: &M) -> AnyValue {
+        let mut weights = self.log_weights.map(Vec::into_iter);
         let each = self.samples.into_iter().map(|drawn| {
             let total = drawn.iter().map(|tree| tree.heads.len() + tree.labels.len()).sum();
             let mut states = StateList::with_capacity(drawn.len(), total);
             drawn.into_iter().for_each(|tree| states.push(flat(tree)));
-            Draws { states, law: Law::Exact }
+            let law = match weights.as_mut().and_then(Iterator::next) {
+                Some(log_weights) => Law::Weighted { log_weights },
+                None => Law::Exact,
+            };
+            Draws { states, law }
         });
         AnyValue::Samples(each.collect())
     }

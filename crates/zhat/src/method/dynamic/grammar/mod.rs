@@ -39,7 +39,7 @@ mod listed;
 mod multiplier;
 mod number;
 mod pass;
-mod randomized;
+pub(crate) mod randomized;
 mod rank;
 mod ranked;
 mod search;

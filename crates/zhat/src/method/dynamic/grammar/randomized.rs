@@ -53,7 +53,7 @@ use crate::run::{Clock, Run};
 pub(crate) const NAME: &str = "randomized-inside";
 
 /// Weight of inside times outside in the two-pass proposal; the rest is local.
-const GUIDED: f64 = 0.95;
+pub(crate) const GUIDED: f64 = 0.95;
 
 /// The proposal distribution over the symbols of a word or span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,12 +69,13 @@ pub enum SpanProposal {
     TwoPass,
 }
 
-/// Randomized inference on trees over words.
+/// Randomized inference on trees over words and on projective dependency trees.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RandomizedInside {
-    /// Number of symbols kept for each word and span: a count, or a fraction of all (but at least 64).
+    /// Number of symbols kept for each word and span, or of heads for each word of a dependency tree: a count, or
+    /// a fraction of all (but at least 64).
     pub states: States,
     /// Proposal distribution for the choice of symbols.
     pub proposal: SpanProposal,
@@ -420,7 +421,7 @@ impl<F: Real + Number> Differentiable<Hypertree<F>> for RandomizedInside {
             return Err(not_differentiable(NAME, operation, models.len()));
         };
         self.check()?;
-        run.require_memory(NAME, self.forecast(model, Query::FactorMarginals, run).bytes)?;
+        run.require_memory(NAME, self.forecast(*model, Query::FactorMarginals, run).bytes)?;
         let clock = run.start(NAME);
         let found = run.install(|| self.estimates(model, false, Purpose::Sums, run, &clock))?;
         let values: Vec<f64> = (0..model.batch()).map(|b| found.log_partition(b)).collect();

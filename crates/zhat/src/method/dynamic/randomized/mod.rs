@@ -43,6 +43,7 @@
 //! ```
 
 mod answers;
+mod estimates;
 mod forecast;
 mod method;
 mod proposal;
@@ -54,6 +55,7 @@ pub(crate) mod spread;
 mod states;
 mod tape;
 
+pub(crate) use estimates::LogEstimates;
 pub use method::{RandomizedForward, StateChoice};
 pub use proposal::{StateProposal, Support};
 pub(crate) use proposal::{global_scores, mixture, weighted};

@@ -35,10 +35,15 @@ mod elimination;
 mod forecast;
 mod number;
 mod projective;
+mod randomized;
 mod ranked;
+mod relaxed;
 mod sentence;
 mod spanning;
 mod tape;
+
+pub use randomized::SparseTreeTape;
+pub use relaxed::RelaxedTreeTape;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -135,6 +140,17 @@ fn add_arcs<F: Real>(
         sums.iter().enumerate().filter(|(b, own)| factor[*b] != 0.0 && own.log_partition > f64::NEG_INFINITY)
     {
         let n = model.lengths()[b];
+        if labels == 1 && direction.is_none() {
+            // Rows without calls, for vector instructions. The diagonal has probability zero.
+            let add = |to: &mut [F], from: &[f64]| {
+                to.iter_mut().zip(from).for_each(|(to, p)| *to += F::from_f64(factor[b] * p));
+            };
+            add(&mut gradient.roots[b * words..b * words + n], &own.roots);
+            for (h, row) in own.arcs.chunks(n).enumerate() {
+                add(&mut gradient.arcs[(b * words + h) * words..][..n], row);
+            }
+            continue;
+        }
         for d in 0..n {
             for head in (0..=n).filter(|&head| head != d + 1) {
                 let (probability, slope, to) = match head {
@@ -185,10 +201,17 @@ fn expectation<F: Real>(
     for d in 0..n {
         for head in (0..=n).filter(|&head| head != d + 1) {
             let probability = if head == 0 { sums.roots[d] } else { sums.arcs[(head - 1) * n + d] };
+            if probability == 0.0 {
+                continue;
+            }
             let scores = model.arc_from(b, head, d);
+            if scores.len() == 1 {
+                total += probability * f(head, d, 0);
+                continue;
+            }
             let all = sentence::log_sum(scores.iter().map(|x| x.to_f64()));
             for (l, score) in scores.iter().enumerate() {
-                let own = if probability > 0.0 { probability * (score.to_f64() - all).exp() } else { 0.0 };
+                let own = probability * (score.to_f64() - all).exp();
                 if own > 0.0 {
                     total += own * f(head, d, l);
                 }

@@ -114,9 +114,138 @@ impl Leading {
     }
 }
 
+/// fraction·2⁵¹²ᵉˣᵖᵒⁿᵉⁿᵗ: never underflows, without the exponentials of the log domain. The fraction is zero or
+/// between 2⁻²⁵⁶ and 2²⁵⁶.
+#[derive(Clone, Copy, Debug)]
+pub struct Wide {
+    fraction: f64,
+    exponent: i32,
+}
+
+impl Wide {
+    /// log₂ of the radix.
+    const BITS: f64 = 512.0;
+    const RADIX: f64 = 1.340_780_792_994_259_7e154;
+    const ROOT: f64 = 1.157_920_892_373_162e77;
+
+    /// A fraction between 2⁻⁵¹² and 2⁵¹³.
+    #[inline(always)]
+    fn normal(fraction: f64, exponent: i32) -> Self {
+        if fraction >= Wide::ROOT {
+            Wide { fraction: fraction / Wide::RADIX, exponent: exponent + 1 }
+        } else if fraction >= 1.0 / Wide::ROOT {
+            Wide { fraction, exponent }
+        } else if fraction > 0.0 {
+            Wide { fraction: fraction * Wide::RADIX, exponent: exponent - 1 }
+        } else {
+            Wide::ZERO
+        }
+    }
+
+    /// One.
+    pub const ONE: Wide = Wide { fraction: 1.0, exponent: 0 };
+
+    /// The larger of two numbers.
+    pub fn larger(self, other: Self) -> Self {
+        if (self.exponent, self.fraction) >= (other.exponent, other.fraction) { self } else { other }
+    }
+
+    /// exp(log).
+    pub fn exp(log: f64) -> Self {
+        if log == f64::NEG_INFINITY {
+            return Wide::ZERO;
+        }
+        let unit = Wide::BITS * std::f64::consts::LN_2;
+        let exponent = (log / unit).round();
+        Wide::normal((log - exponent * unit).exp(), exponent as i32)
+    }
+
+    /// The logarithm.
+    pub fn ln(self) -> f64 {
+        self.fraction.ln() + f64::from(self.exponent.max(-(1 << 24))) * Wide::BITS * std::f64::consts::LN_2
+    }
+
+    /// The ratio to another number that is not much smaller.
+    pub fn ratio(self, other: Self) -> f64 {
+        self.fraction / other.fraction * Wide::RADIX.powi((self.exponent - other.exponent).clamp(-3, 1))
+    }
+}
+
+impl Number for Wide {
+    const ZERO: Wide = Wide { fraction: 0.0, exponent: i32::MIN / 4 };
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        let (large, small) = if self.exponent >= other.exponent { (self, other) } else { (other, self) };
+        match large.exponent - small.exponent {
+            0 => Wide::normal(large.fraction + small.fraction, large.exponent),
+            1 => Wide::normal(large.fraction + small.fraction / Wide::RADIX, large.exponent),
+            _ => large,
+        }
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Wide::normal(self.fraction * other.fraction, self.exponent + other.exponent)
+    }
+    #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        Wide::normal(self.fraction / other.fraction, self.exponent - other.exponent)
+    }
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.fraction == 0.0
+    }
+}
+
+/// A logarithm; the sum of two numbers is the larger one.
+#[derive(Clone, Copy, Debug)]
+pub struct Largest(pub f64);
+
+impl Number for Largest {
+    const ZERO: Largest = Largest(f64::NEG_INFINITY);
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Largest(self.0 + other.0)
+    }
+    #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        Largest(self.0 - other.0)
+    }
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.0 == f64::NEG_INFINITY
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wide_numbers_agree_with_logarithms() {
+        let logs: Vec<f64> =
+            [-1e5, -900.0, -355.0, -177.5, -1.0, 0.0, 3.0, 177.4, 354.9, 1e4, f64::NEG_INFINITY].to_vec();
+        let close = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-15 * (1.0 + a.abs().max(b.abs())) * 4.0;
+        for &a in &logs {
+            assert!(close(Wide::exp(a).ln(), a), "{a}");
+            for &b in &logs {
+                let (x, y) = (Wide::exp(a), Wide::exp(b));
+                assert!(close(x.times(y).ln(), a + b), "{a} {b}");
+                let sum = number(a, 0).plus(number(b, 0)).log;
+                assert!(close(x.plus(y).ln(), sum), "{a} {b}: {} {sum}", x.plus(y).ln());
+                if b > f64::NEG_INFINITY {
+                    assert!(close(x.over(y).ln(), a - b), "{a} {b}");
+                    let ratio = if a - b < 300.0 { (a - b).exp() } else { continue };
+                    assert!((x.ratio(y) - ratio).abs() <= 1e-10 * ratio + 1e-300, "{a} {b}");
+                }
+            }
+        }
+    }
 
     fn number(log: f64, order: i32) -> Leading {
         Leading { order, log, slope: 0.0 }

@@ -7,6 +7,7 @@
 use super::eisner::{Chart, Weights, inside, outside};
 use super::sentence::{Sentence, Sums};
 use crate::error::Result;
+use crate::numeric;
 use crate::numeric::semiring::{Best, Dual, LANES, Lane, Linear, Log, Semiring};
 use crate::random::Stream;
 use crate::run::Clock;
@@ -16,8 +17,12 @@ pub const SAFE: f64 = 1.183_052_186_166_774_7e-271;
 
 /// A semiring with the values of a prepared sentence.
 pub trait Domain: Semiring {
-    /// The weight of an arc with this log weight and slope, in one lane.
-    fn weight(to: Self::Value, lane: usize, log: f64, slope: f64) -> Self::Value;
+    /// Whether values have derivatives.
+    const SLOPES: bool = false;
+    /// Log weights in the form that [`Domain::weight`] takes.
+    fn prepared(logs: &[f64]) -> Vec<f64>;
+    /// The weight of an arc with this prepared weight and slope, in one lane.
+    fn weight(to: Self::Value, lane: usize, weight: f64, slope: f64) -> Self::Value;
     /// The logarithm of one lane, and whether it is accurate.
     fn log(value: Self::Value, lane: usize) -> (f64, bool);
     /// P = a·b / z in one lane, and its derivative.
@@ -25,8 +30,13 @@ pub trait Domain: Semiring {
 }
 
 impl Domain for Linear {
-    fn weight(mut to: Lane, lane: usize, log: f64, _: f64) -> Lane {
-        to[lane] = log.exp();
+    fn prepared(logs: &[f64]) -> Vec<f64> {
+        let mut weights = logs.to_vec();
+        numeric::exp_in_place(&mut weights);
+        weights
+    }
+    fn weight(mut to: Lane, lane: usize, weight: f64, _: f64) -> Lane {
+        to[lane] = weight;
         to
     }
     fn log(value: Lane, lane: usize) -> (f64, bool) {
@@ -38,6 +48,9 @@ impl Domain for Linear {
 }
 
 impl Domain for Log {
+    fn prepared(logs: &[f64]) -> Vec<f64> {
+        logs.to_vec()
+    }
     fn weight(mut to: Lane, lane: usize, log: f64, _: f64) -> Lane {
         to[lane] = log;
         to
@@ -51,6 +64,9 @@ impl Domain for Log {
 }
 
 impl Domain for Best {
+    fn prepared(logs: &[f64]) -> Vec<f64> {
+        logs.to_vec()
+    }
     fn weight(to: Lane, lane: usize, log: f64, slope: f64) -> Lane {
         Log::weight(to, lane, log, slope)
     }
@@ -63,9 +79,16 @@ impl Domain for Best {
 }
 
 impl Domain for Dual<Linear> {
-    fn weight(mut to: [Lane; 2], lane: usize, log: f64, slope: f64) -> [Lane; 2] {
-        to[0][lane] = log.exp();
-        to[1][lane] = log.exp() * slope;
+    const SLOPES: bool = true;
+
+    fn prepared(logs: &[f64]) -> Vec<f64> {
+        let mut weights = logs.to_vec();
+        numeric::exp_in_place(&mut weights);
+        weights
+    }
+    fn weight(mut to: [Lane; 2], lane: usize, weight: f64, slope: f64) -> [Lane; 2] {
+        to[0][lane] = weight;
+        to[1][lane] = weight * slope;
         to
     }
     fn log(value: [Lane; 2], lane: usize) -> (f64, bool) {
@@ -79,6 +102,11 @@ impl Domain for Dual<Linear> {
 }
 
 impl Domain for Dual<Log> {
+    const SLOPES: bool = true;
+
+    fn prepared(logs: &[f64]) -> Vec<f64> {
+        logs.to_vec()
+    }
     fn weight(mut to: [Lane; 2], lane: usize, log: f64, slope: f64) -> [Lane; 2] {
         to[0][lane] = log;
         to[1][lane] = slope;
@@ -105,11 +133,14 @@ pub fn weights<S: Domain>(sentences: &[Option<&Sentence>], single_root: bool) ->
         let n = sentence.words;
         lengths[lane] = n;
         let slope = |slopes: &[f64], i: usize| slopes.get(i).copied().unwrap_or(0.0);
-        for (d, root) in roots.iter_mut().enumerate().take(n) {
-            *root = S::weight(*root, lane, sentence.roots[d], slope(&sentence.root_slopes, d));
-            for h in 0..n {
-                let (at, from) = (h * words + d, h * n + d);
-                arcs[at] = S::weight(arcs[at], lane, sentence.arcs[from], slope(&sentence.arc_slopes, from));
+        let (own_arcs, own_roots) = (S::prepared(&sentence.arcs), S::prepared(&sentence.roots));
+        for (d, (to, &weight)) in roots.iter_mut().zip(&own_roots).enumerate() {
+            *to = S::weight(*to, lane, weight, slope(&sentence.root_slopes, d));
+        }
+        for h in 0..n {
+            let (row, from) = (&mut arcs[h * words..h * words + n], h * n);
+            for (d, (to, &weight)) in row.iter_mut().zip(&own_arcs[from..from + n]).enumerate() {
+                *to = S::weight(*to, lane, weight, slope(&sentence.arc_slopes, from + d));
             }
         }
     }
@@ -167,14 +198,24 @@ fn sums_in<S: Domain>(
             let probability =
                 |a: &[S::Value], b: &[S::Value], at: usize| S::probability(a[at], b[at], total, lane);
             let t = sentence.words;
-            let pairs = (0..t).flat_map(|h| (0..t).map(move |d| (h, d)));
-            let arcs = pairs.map(|(h, d)| match h == d {
-                true => (0.0, 0.0),
-                false => probability(&out.arcs, &chart.arcs, h * n + d),
-            });
-            (sums.arcs, sums.arc_slopes) = arcs.unzip();
-            let roots = (0..t).map(|d| probability(&out.root_arcs, &chart.root_arcs, d));
-            (sums.roots, sums.root_slopes) = roots.unzip();
+            let push = |(own, slope): (f64, f64), probabilities: &mut Vec<f64>, slopes: &mut Vec<f64>| {
+                probabilities.push(own);
+                if S::SLOPES {
+                    slopes.push(slope);
+                }
+            };
+            sums.arcs.reserve_exact(t * t);
+            for h in 0..t {
+                for d in 0..t {
+                    let own =
+                        if h == d { (0.0, 0.0) } else { probability(&out.arcs, &chart.arcs, h * n + d) };
+                    push(own, &mut sums.arcs, &mut sums.arc_slopes);
+                }
+            }
+            for d in 0..t {
+                let own = probability(&out.root_arcs, &chart.root_arcs, d);
+                push(own, &mut sums.roots, &mut sums.root_slopes);
+            }
         }
         Some(sums)
     };

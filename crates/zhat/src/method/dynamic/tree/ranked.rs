@@ -125,7 +125,7 @@ fn with_labels<F: Real>(
 }
 
 /// The k best trees of sentence b.
-fn best_trees<F: Real>(
+pub(super) fn best_trees<F: Real>(
     model: &DependencyTree<F>,
     b: usize,
     k: usize,
@@ -272,17 +272,25 @@ impl Source {
             }
             Source::Any(sampler) => sampler.draw(random, clock)?,
         };
-        let label = |(d, &head): (usize, &usize)| {
-            let scores: Vec<f64> = model.arc_from(b, head, d).iter().map(|x| x.to_f64()).collect();
-            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            scores.iter().map(|x| (x - top).exp()).collect::<Vec<f64>>()
-        };
-        let labels: Vec<usize> = match model.labels() {
-            None => Vec::new(),
-            Some(_) => {
-                heads.iter().enumerate().map(label).map(|weights| random.categorical(&weights)).collect()
-            }
-        };
+        let labels = random_labels(model, b, &heads, random);
         Ok(Some(Tree { score: model.score(b, &heads, &labels), heads, labels }))
+    }
+}
+
+/// A random label of every arc of a tree; none if arcs have no labels.
+pub(super) fn random_labels<F: Real>(
+    model: &DependencyTree<F>,
+    b: usize,
+    heads: &[usize],
+    random: &mut Stream,
+) -> Vec<usize> {
+    let weights = |(d, &head): (usize, &usize)| {
+        let scores: Vec<f64> = model.arc_from(b, head, d).iter().map(|x| x.to_f64()).collect();
+        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        scores.iter().map(|x| (x - top).exp()).collect::<Vec<f64>>()
+    };
+    match model.labels() {
+        None => Vec::new(),
+        Some(_) => heads.iter().enumerate().map(weights).map(|own| random.categorical(&own)).collect(),
     }
 }

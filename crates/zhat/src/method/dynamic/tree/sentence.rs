@@ -2,7 +2,7 @@
 //! trees.
 
 use crate::model::DependencyTree;
-use crate::numeric::Real;
+use crate::numeric::{self, Real};
 
 /// The log weights of the arcs of a sentence. The weights of all arcs into a word sum to one, so every sum
 /// over trees is a probability: that of independent choices of heads forming a tree.
@@ -79,8 +79,14 @@ impl Sentence {
             root_slopes: Vec::new(),
         };
         for h in 0..n {
-            for d in (0..n).filter(|&d| d != h) {
-                sentence.arcs[h * n + d] = score(h + 1, d);
+            let row = &mut sentence.arcs[h * n..(h + 1) * n];
+            if model.per_arc() == 1 {
+                // A row without calls, for vector instructions.
+                let first = (b * model.words() + h) * model.words();
+                row.iter_mut().zip(&model.arcs()[first..first + n]).for_each(|(to, x)| *to = x.to_f64());
+                row[h] = f64::NEG_INFINITY;
+            } else {
+                (0..n).filter(|&d| d != h).for_each(|d| row[d] = score(h + 1, d));
             }
         }
         if let Some(direction) = direction {
@@ -95,16 +101,37 @@ impl Sentence {
             let pairs = (0..n).flat_map(|h| (0..n).map(move |d| (h, d)));
             sentence.arc_slopes = pairs.map(|(h, d)| if h == d { 0.0 } else { mean(h + 1, d) }).collect();
         }
-        for d in 0..n {
-            let heads = std::iter::once(sentence.roots[d]).chain((0..n).map(|h| sentence.arcs[h * n + d]));
-            let total = log_sum(heads.clone());
-            sentence.offset += total;
-            if total > f64::NEG_INFINITY {
-                sentence.roots[d] -= total;
-                (0..n).for_each(|h| sentence.arcs[h * n + d] -= total);
-            }
-        }
+        sentence.normalise();
         sentence
+    }
+
+    /// Makes the weights of the arcs into every word sum to one. Works on rows of heads, for vector instructions.
+    fn normalise(&mut self) {
+        let n = self.words;
+        let mut top = self.roots.clone();
+        for row in self.arcs.chunks(n) {
+            top.iter_mut().zip(row).for_each(|(top, &x)| *top = if x > *top { x } else { *top });
+        }
+        // A word without a head keeps −∞.
+        let shift: Vec<f64> =
+            top.iter().map(|&top| if top > f64::NEG_INFINITY { top } else { 0.0 }).collect();
+        let (mut totals, mut weights) = (vec![0.0; n], vec![0.0; n]);
+        for row in std::iter::once(self.roots.as_slice()).chain(self.arcs.chunks(n)) {
+            weights.iter_mut().zip(row).zip(&shift).for_each(|((to, x), shift)| *to = x - shift);
+            numeric::exp_in_place(&mut weights);
+            totals.iter_mut().zip(&weights).for_each(|(total, weight)| *total += weight);
+        }
+        let normalisers: Vec<f64> = shift
+            .iter()
+            .zip(&totals)
+            .map(|(shift, total)| if *total > 0.0 { shift + total.ln() } else { f64::NEG_INFINITY })
+            .collect();
+        self.offset = normalisers.iter().sum();
+        let finite = |x: &f64| if *x > f64::NEG_INFINITY { *x } else { 0.0 };
+        let normalisers: Vec<f64> = normalisers.iter().map(finite).collect();
+        for row in std::iter::once(self.roots.as_mut_slice()).chain(self.arcs.chunks_mut(n)) {
+            row.iter_mut().zip(&normalisers).for_each(|(x, normaliser)| *x -= normaliser);
+        }
     }
 
     /// The same with the best label of every arc instead of the sum, not normalised.

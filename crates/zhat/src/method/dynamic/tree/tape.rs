@@ -103,7 +103,7 @@ fn scores<F: Real>(model: &DependencyTree<F>) -> impl Fn(usize, usize, usize, us
 }
 
 /// Adds factor · the derivatives of the marginals in a direction.
-fn add_slopes<F: Real>(
+pub(super) fn add_slopes<F: Real>(
     model: &DependencyTree<F>,
     direction: &Direction<'_>,
     factor: &[f64],
