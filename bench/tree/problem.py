@@ -83,15 +83,15 @@ def random_problem(case: str, threads: int) -> Problem:
 def random_grammar(rules: int, length: int, random: np.random.Generator) -> tuple[str, list[str]]:
     """A probabilistic grammar in NLTK's notation, and a sentence.
 
-    There is one symbol per 40 rules, at least 3, and one word per 24 rules, at least 4. Every word has two
+    There is one symbol per 40 rules, at least 6, and one word per 24 rules, at least 4. Every word has two
     symbols, and the other rules have two symbols on the right.
     """
-    symbols, words = max(3, rules // 40), max(4, rules // 24)
+    symbols, words = max(6, rules // 40), max(4, rules // 24)
     lexical = {(int(random.integers(symbols)), word) for word in range(words) for _ in range(2)}
     lexical |= {(symbol, symbol % words) for symbol in range(symbols)}
     # Binary rules that every symbol has, so that every sentence has a tree, then random ones.
     binary = {(symbol, 0, symbol) for symbol in range(symbols)} | {(0, s, 0) for s in range(symbols)}
-    while len(binary) + len(lexical) < rules:
+    while len(binary) + len(lexical) < rules and len(binary) < symbols**3:
         binary.add(tuple(int(x) for x in random.integers(symbols, size=3)))
     sides: dict[int, list[str]] = {symbol: [] for symbol in range(symbols)}
     for head, left, right in sorted(binary):
