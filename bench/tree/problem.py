@@ -8,8 +8,8 @@
 | `cfg:N:P:T:B` | a dense grammar with N nonterminals and P preterminals, one set of rules per sentence |
 | `grammar:R:T` | the best tree of a sentence of T words by a grammar that lists R rules |
 
-Scores are standard normal in single precision; the seed is always 0. The first four kinds ask for log Z and its
-gradient with respect to all scores, the last one for the probability of the best tree.
+Scores are standard normal in single precision; the seed is always 0. The first four kinds ask for log Z and
+the gradient with respect to all scores, the last one for the probability of the best tree.
 """
 
 from dataclasses import dataclass

@@ -46,7 +46,9 @@ def times(loader: Loader, problem: Problem, calls: int, seconds: float) -> dict:
     log_z, gradients = solve()
     answer = {
         "value": float(np.sum(log_z, dtype=np.float64)),
-        "gradient_norm": float(np.sqrt(sum(np.sum(np.square(g, dtype=np.float64)) for g in gradients.values()))),
+        "gradient_norm": float(
+            np.sqrt(sum(np.sum(np.square(g, dtype=np.float64)) for g in gradients.values()))
+        ),
     }
     del log_z, gradients
     wall, cpu = [], []

@@ -47,7 +47,9 @@ class Grammar(Model[Any, Any, Any, Any, Any, Any], kind="grammar"):
     [-0.6931, -3.912]
     """
 
-    def __init__(self, rules: Iterable[Rule | tuple[str, Sequence[str]]], *, start: str | None = None) -> None:
+    def __init__(
+        self, rules: Iterable[Rule | tuple[str, Sequence[str]]], *, start: str | None = None
+    ) -> None:
         """Builds and checks the grammar."""
         lines = [] if start is None else [f"%start {_symbol('start', start)}"]
         if isinstance(rules, (str, bytes)) or not isinstance(rules, Iterable):
@@ -56,7 +58,8 @@ class Grammar(Model[Any, Any, Any, Any, Any, Any], kind="grammar"):
         try:
             self._native = _zhat.grammar("\n".join(lines) + "\n")
         except InputError as error:
-            raise InputError(_about_rules(str(error), start is not None), kind=error.kind) from None
+            message = _about_rules(str(error), start is not None)
+            raise InputError(message, kind=error.kind) from None
 
     @classmethod
     def from_text(cls, rules: str) -> Grammar:
@@ -187,7 +190,9 @@ def _part(name: str, value: object) -> str:
 def _line(name: str, rule: object) -> str:
     """A rule as a line of text."""
     if isinstance(rule, str) or not isinstance(rule, Sequence) or len(rule) not in (2, 3):
-        raise InputError(f"{name}: expected a symbol, a list of symbols and words, and a weight, found {rule!r}")
+        raise InputError(
+            f"{name}: expected a symbol, a list of symbols and words, and a weight, found {rule!r}"
+        )
     head, parts, *weight = rule
     if isinstance(parts, str) or not isinstance(parts, Iterable):
         raise InputError(f"{name}: expected a list of symbols and words, found {parts!r}")
@@ -207,15 +212,15 @@ def _about_rules(message: str, started: bool) -> str:
     def place(line: str) -> str:
         return "start" if int(line) < first else f"rules[{int(line) - first}]"
 
+    if not message.startswith("line "):
+        return f"rules: {message}"
     message = re.sub(r"^line (\d+)", lambda found: place(found[1]), message)
     return re.sub(r"on line (\d+)", lambda found: f"at {place(found[1])}", message)
 
 
 def _words(name: str, sentence: object) -> list[str]:
-    if isinstance(sentence, str):
-        words = text(name, sentence).split()
-    else:
-        words = texts(name, sentence)  # type: ignore[arg-type]
+    given: Any = sentence
+    words = text(name, given).split() if isinstance(given, str) else texts(name, given)
     if not words:
         raise InputError(f"{name}: the sentence is empty; expected at least one word")
     return words

@@ -1,9 +1,9 @@
 """zhat: builds the model and computes the result in each call. Arrays are used in place."""
 
 import numpy as np
+import zhat
 
 import timing
-import zhat
 
 
 def gradients(make):

@@ -9,7 +9,16 @@ use crate::hypertree::{RULES, check, flat, method, parameters, with_parameters};
 use crate::support::parses::{Parses, rule_score};
 use crate::support::statistics::multinomial_tail;
 
-/// Batches whose first sentence has five or six words.
+/// The first seed from this one on with which the first sentence has a tree, if there is one soon.
+fn possible(shape: &HypertreeShape, seed: u64) -> u64 {
+    let has_tree = |seed: &u64| {
+        let model: Hypertree<f64> = generate::hypertree(shape, *seed).unwrap();
+        !Parses::new(&model, 0).trees.is_empty()
+    };
+    (seed..seed + 400).find(has_tree).unwrap_or(seed)
+}
+
+/// Batches whose first sentence has five or six words. Most have a tree; with many zeros there are more symbols.
 fn shapes() -> Vec<(HypertreeShape, u64)> {
     let symbols = [Symbols::disjoint(2, 1), Symbols::disjoint(1, 2), Symbols { all: 2, heads: 2, tags: 1 }];
     let spans = [SpanForm::None, SpanForm::PerSpan, SpanForm::PerSymbol, SpanForm::Factored(2)];
@@ -19,7 +28,8 @@ fn shapes() -> Vec<(HypertreeShape, u64)> {
         for (zeros, strength) in [(0.0, 1.0), (0.75, 1.0), (0.3, 1.0), (0.0, 1e4), (0.75, 1e4), (0.3, 1e4)] {
             for words in [5, 6] {
                 seed += 1;
-                let symbols = symbols[seed as usize % 3];
+                let few = symbols[seed as usize % 3];
+                let symbols = if zeros == 0.75 { Symbols::disjoint(3, 4) } else { few };
                 let rules = match rules {
                     RuleForm::Sparse(_) => {
                         RuleForm::Sparse(symbols.heads * symbols.all * symbols.all / 2 + 1)
@@ -37,7 +47,8 @@ fn shapes() -> Vec<(HypertreeShape, u64)> {
                     strength,
                     zeros,
                 };
-                all.push((shape, seed));
+                let own = if seed % 7 == 6 { 1000 * seed } else { possible(&shape, 1000 * seed) };
+                all.push((shape, own));
             }
         }
     }
