@@ -139,10 +139,11 @@ fn constituency(entries: &[TreeEntry]) -> Drawing {
     // The first and the last part of each entry.
     let mut parts: Vec<Option<(f64, f64)>> = vec![None; entries.len()];
     for i in (0..entries.len()).rev() {
-        x[i] = match parts[i] {
-            Some((low, high)) => low.midpoint(high),
-            None => left[first[i]].midpoint(left[first[ends[i]]]),
-        };
+        let (start, end) = (left[first[i]], left[first[ends[i]]]);
+        let middle = parts[i].map_or(start.midpoint(end), |(low, high)| low.midpoint(high));
+        // A long name stays within its columns.
+        let half = (width(&entries[i].name, FONT) + GAP) / 2.0;
+        x[i] = middle.max(start + half).min(end - half);
         if let Some(parent) = parents[i] {
             parts[parent] = Some((x[i], parts[parent].map_or(x[i], |(_, high)| high)));
         }

@@ -161,7 +161,9 @@ fn drawn_width(name: &str) -> f64 {
 fn drawn_names_are_apart() {
     let long = "(Sentence (A (averylongsymbol a) b) (B (C c) (anotherlongsymbol (D d) (E e))) .)";
     let wide = "(S (A i) (B WWWWWWMMMM) (C l) (D mmmwwwmmm))";
-    for text in [SENTENCE, long, wide] {
+    let beside =
+        "(S (averyverylongsymbolname (A i) (B l) WWWWWWMMMM) (anothersymbolname (A WWWWWWMMMM) i l))";
+    for text in [SENTENCE, long, wide, beside] {
         let svg = show(&read(text), TreeForm::Svg).unwrap();
         let attribute = |line: &str, name: &str| -> f64 {
             let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap();
