@@ -257,11 +257,60 @@ def test_bad_rules_are_named() -> None:
 
 def test_dependency_trees_without_a_possible_head() -> None:
     never = -math.inf
-    model = zhat.DependencyTree([[0, never], [0, 0]], [0, never])
-    for query in ("log_partition", "marginals", "entropy", "map", "sample"):
-        with pytest.raises(
-            zhat.ZeroPartitionError, match="sentence 0 has no tree; word 1 has no possible head"
-        ):
-            getattr(model, query)()
-    with pytest.raises(zhat.InputError, match="arcs"):
-        zhat.DependencyTree(np.zeros((2, 3)))
+    for arcs, roots, single, reason in [
+        (
+            [[0, never], [0, 0]],
+            [0, never],
+            False,
+            "word 1 has no possible head: its scores in arcs and roots",
+        ),
+        ([[0, 0], [0, 0]], [never, never], False, "no word can have the root as its head"),
+        (
+            [[0, never], [never, 0]],
+            [0, 0],
+            True,
+            "no choice of heads is a projective tree with a single root",
+        ),
+    ]:
+        model = zhat.DependencyTree(arcs, roots, single_root=single)
+        for query in ("log_partition", "marginals", "factor_marginals", "entropy", "map", "sample"):
+            with pytest.raises(zhat.ZeroPartitionError, match="sentence 0 has no tree") as raised:
+                getattr(model, query)()
+            assert reason in str(raised.value)
+            assert raised.value.kind == "zero-partition"
+        with pytest.raises(zhat.ZeroPartitionError, match="sentence 0 has no tree"):
+            model.k_best(2)
+        with pytest.raises(zhat.ZeroPartitionError, match="sentence 0 has no tree"):
+            zhat.ops.entropy(model)
+    batch = zhat.DependencyTree(np.zeros((2, 2, 2)), [[0, 0], [never, never]])
+    with pytest.warns(RuntimeWarning, match="sentence 1 has no tree; no word can have the root"):
+        assert batch.log_partition().value[1] == never
+
+
+def test_bad_scores_are_named() -> None:
+    zeros, never = np.zeros, -math.inf
+    cases: list[tuple[Any, str]] = [
+        (lambda: zhat.DependencyTree(zeros((2, 3))), r"arcs: found shape \(2, 3\); there are as many heads"),
+        (
+            lambda: zhat.DependencyTree(zeros((0, 0))),
+            r"arcs: found shape \(0, 0\); every length is at least 1",
+        ),
+        (lambda: zhat.DependencyTree([[0, math.nan], [0, 0]]), "arcs: number 1 is NaN"),
+        (lambda: zhat.DependencyTree([[0, math.inf], [0, 0]]), "arcs: number 1 is inf"),
+        (lambda: zhat.Hypertree(zeros((0, 2))), r"words: found shape \(0, 2\); every length is at least 1"),
+        (lambda: zhat.Hypertree([[0, math.nan]]), "words: number 1 is NaN"),
+        (lambda: zhat.Hypertree([[0, math.inf]]), "words: number 1 is inf"),
+        (lambda: zhat.Hypertree(zeros((2, 3, 2)), lengths=[3, 0]), "lengths: sentence 1 has 0 words"),
+        (
+            lambda: zhat.Hypertree(zeros((2, 1)), unary_symbols=[(0, 0)], unary=[0]),
+            "unary: the rules 0 → 0 can be",
+        ),
+        (lambda: zhat.Hypertree(zeros((3, 2))).condition({0: "X"}), "evidence: there is no symbol 'X'"),
+    ]
+    for make, message in cases:
+        with pytest.raises(zhat.InputError, match=message):
+            make()
+    with pytest.raises(zhat.ZeroPartitionError, match="no symbol can be the root"):
+        zhat.Hypertree(zeros((3, 2)), roots=[never, never]).map()
+    with pytest.raises(zhat.ZeroPartitionError, match="stops before word 1; no symbol covers word 1"):
+        zhat.Hypertree([[0, 0], [never, never], [0, 0]]).map()

@@ -139,6 +139,8 @@ class DependencyTree(Batched, kind="dependency-tree"):
         batched = array[np.newaxis] if self._single else array
         if batched.shape[1] != batched.shape[2]:
             raise InputError(f"arcs: found shape {array.shape}; there are as many heads as dependents")
+        if 0 in array.shape:
+            raise InputError(f"arcs: found shape {array.shape}; every length is at least 1")
         expected = (batched.shape[0], *batched.shape[2:])
         if roots is None:
             own = np.zeros(expected, array.dtype)

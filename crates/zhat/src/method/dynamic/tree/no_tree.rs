@@ -39,7 +39,7 @@ fn reason<F: Real>(model: &DependencyTree<F>, b: usize) -> String {
         return format!("word {d} has no possible head: its scores in arcs and roots are all −∞");
     }
     if !(0..n).any(|d| possible(0, d)) {
-        return "no word can have the root as its head: its scores in roots are all −∞".into();
+        return "no word can have the root as its head: the scores in roots are all −∞".into();
     }
     let projective = if model.shape().projective { "projective " } else { "" };
     let roots = if model.shape().single_root { " with a single root" } else { "" };
