@@ -274,8 +274,8 @@ def hypertree(
 def grammar(symbols: int = 5, words: int = 10, rules: int = 20, *, seed: int = 0) -> Grammar:
     """A probabilistic grammar with `rules` rules of two symbols, and one or two symbols for each word.
 
-    >>> grammar(symbols=3, words=4, rules=5).symbols
-    ('S', 'X1', 'X2')
+    >>> grammar(symbols=3, words=4, rules=5)
+    Grammar(start S, 3 symbols, 4 words, 10 rules)
     """
     native = _zhat.random_grammar(
         integer("symbols", symbols), integer("words", words), integer("rules", rules), _seed(seed)
