@@ -20,7 +20,7 @@ impl From<Failure> for PyErr {
             Error::UnknownOption { .. } => "UnknownOptionError",
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => "MissingFileError",
             Error::Io { .. } => "FileError",
-            Error::ZeroPartition => "ZeroPartitionError",
+            Error::ZeroPartition | Error::NoTree(_) => "ZeroPartitionError",
             Error::ImpossibleEvidence { .. } => "ImpossibleEvidenceError",
             Error::OverBudget { .. } => "OverBudgetError",
             _ => "Error",

@@ -8,6 +8,7 @@ mod array;
 mod dependency;
 mod error;
 mod generate;
+mod grammar;
 mod hypertree;
 mod language;
 mod learn;
@@ -136,6 +137,11 @@ mod _zhat {
     use super::generate::{
         bayes, ising, potts, random, random_chain, random_dependency, random_hypertree, random_pairwise,
         rdp_chain, tree,
+    };
+    #[pymodule_export]
+    use super::grammar::{
+        draw_dependency, draw_parse, grammar, grammar_parts, grammar_trees, grammar_trees_of_file,
+        random_grammar,
     };
     #[pymodule_export]
     use super::hypertree::{hypertree, hypertree_names, parse_score};

@@ -377,7 +377,7 @@ fn graph_of(model: &zhat::Model) -> zhat::Result<&FactorGraph> {
 }
 
 /// The path of a file. In the library `-` is a standard stream, in Python it is an ordinary file name.
-fn file(path: PathBuf) -> PathBuf {
+pub fn file(path: PathBuf) -> PathBuf {
     if path == Path::new("-") { Path::new(".").join(path) } else { path }
 }
 

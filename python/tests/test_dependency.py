@@ -111,7 +111,7 @@ def test_files_copies_and_pictures(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(model)) == model == copy.deepcopy(model)
     assert model != zhat.generate.dependency(words=5, single_root=True, dtype=np.float32, seed=5)
     picture = model.map().value._repr_html_()
-    assert picture.count("<path d=") == 5 + 1  # one arc per word, and the arrow head
+    assert picture.count("<path d=") == 4 + 5  # the arcs between words, and an arrow head for each word
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     matplotlib.use("Agg")
     pyplot = pytest.importorskip("matplotlib.pyplot")

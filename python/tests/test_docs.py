@@ -34,6 +34,8 @@ ELSEWHERE = {
     "ZHAT_DATA=FOLDER cargo xtask bench bounds --report": BENCHMARK,
     "cargo xtask bench chain": BENCHMARK,
     "cargo xtask bench chain --cases 1000:64:8 --peers dynamax": BENCHMARK,
+    "cargo xtask bench tree": BENCHMARK,
+    "cargo xtask bench tree --cases cfg:30:60:40:8 --threads 2": BENCHMARK,
 }
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))

@@ -372,7 +372,7 @@ def test_files_copies_names_and_pictures(tmp_path: Path) -> None:
     assert read.map().value.bracketed() == model.map().value.bracketed()
     picture = tree._repr_svg_()
     assert picture.count("<text") == 5 + 3
-    assert picture.count("<line") == 4 + 3  # one line per parent, and one above each word
+    assert picture.count("<path") == 4 + 3  # one line per parent, and one above each word
     assert "&lt;a&gt;" in picture
     assert "<svg" in tree._repr_html_()
     plain = zhat.Hypertree(words).map().value
@@ -399,7 +399,7 @@ def test_long_sentences_have_deep_trees() -> None:
     tree = model.map().value
     assert model.log_partition().value == pytest.approx(0.0, abs=1e-9)
     assert tree.bracketed().endswith(")" * 600)
-    assert tree._repr_svg_().count("<line") == 1198 + 600
+    assert tree._repr_svg_().count("<path") == 1198 + 600
 
 
 def test_tables_and_plots() -> None:

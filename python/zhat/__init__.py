@@ -31,6 +31,7 @@ from .errors import (
     UnknownOptionError,
     ZeroPartitionError,
 )
+from .grammar import Grammar
 from .hypertree import Hypertree, HypertreeGradient, ParseSamples
 from .language import LanguageModel, TextScore
 from .learning import Fitted, LogLikelihood, fit, impute, score
@@ -59,6 +60,7 @@ __all__ = [
     "FactorGraph",
     "FileError",
     "Fitted",
+    "Grammar",
     "Guarantee",
     "Hypertree",
     "HypertreeGradient",

@@ -43,8 +43,8 @@ class Builder:
             self.single = array.ndim == 2
             array = array[np.newaxis] if self.single else array
         if 0 in array.shape:
-            name = "spans" if words is None else "words"
-            raise InputError(f"{name}: found shape {array.shape}; every length is at least 1")
+            name, found = ("spans", np.shape(spans)) if words is None else ("words", np.shape(words))
+            raise InputError(f"{name}: found shape {found}; every length is at least 1")
         self.arrays["words"] = array
         self.batch, self.positions, self.tags = array.shape
         self.dtype = array.dtype

@@ -107,6 +107,10 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
             raise InputError(f"given: a {type(self).__name__} cannot be conditioned")
         return cast("Model[N, M, F, B, K, S]", condition(evidence))
 
+    def _applied(self, data: Any) -> Model[Any, Any, Any, Any, Any, Any]:
+        """The model of given data."""
+        raise InputError(f"input: a {type(self).__name__} takes no input")
+
     def _chosen(self, marginals: M, variables: Iterable[int | str]) -> M:
         """The marginals of these variables."""
         raise InputError(

@@ -18,6 +18,8 @@ __all__ = [
     "chain",
     "cycle_score",
     "dependency",
+    "draw_dependency",
+    "draw_parse",
     "family",
     "fit",
     "format_bytes",
@@ -27,6 +29,10 @@ __all__ = [
     "format_value",
     "forward",
     "gaussian_mixture",
+    "grammar",
+    "grammar_parts",
+    "grammar_trees",
+    "grammar_trees_of_file",
     "graph_score",
     "hmm",
     "hypertree",
@@ -48,6 +54,7 @@ __all__ = [
     "random",
     "random_chain",
     "random_dependency",
+    "random_grammar",
     "random_hypertree",
     "random_mixture",
     "random_pairwise",
@@ -234,6 +241,13 @@ def dependency(
     projective: bool,
     single_root: bool,
 ) -> Model: ...
+def grammar(text: str) -> Model: ...
+def grammar_parts(model: Model) -> tuple[str, str, list[str], list[str], int]: ...
+def grammar_trees(model: Model, sentences: list[list[str]]) -> Model: ...
+def grammar_trees_of_file(model: Model, path: str | os.PathLike[str]) -> Model: ...
+def random_grammar(symbols: int, words: int, rules: int, seed: int) -> Model: ...
+def draw_parse(entries: list[tuple[int, str, bool]]) -> str: ...
+def draw_dependency(words: list[str], heads: list[int], labels: list[str]) -> str: ...
 def hypertree(
     arrays: dict[str, NDArray[Any]],
     lengths: list[int],

@@ -147,6 +147,8 @@ class DependencyTree(Batched, kind="dependency-tree"):
         batched = array[np.newaxis] if self._single else array
         if batched.shape[1] != batched.shape[2]:
             raise InputError(f"arcs: found shape {array.shape}; there are as many heads as dependents")
+        if 0 in array.shape:
+            raise InputError(f"arcs: found shape {array.shape}; every length is at least 1")
         expected = (batched.shape[0], *batched.shape[2:])
         if roots is None:
             own = np.zeros(expected, array.dtype)
@@ -287,32 +289,6 @@ def _samples_columns(heads: Any, labels: Any, log_weights: Any) -> Columns:
 
 def _arcs(tree: Tree) -> _html.Markup:
     """The words in a row, with an arc above them for every dependency and a line for the root."""
-    step, count = 44, len(tree.heads)
-    spans = [abs(int(head) - 1 - d) if head else 0 for d, head in enumerate(tree.heads)]
-    height = 16 * max([*spans, 1]) + 24
-    parts = []
-    for d, head in enumerate(tree.heads):
-        x = step * (d + 0.5)
-        if head == 0:
-            parts.append(f'<path d="M{x:.0f} 4V{height - 18}" marker-end="url(#zhat-arrow)"/>')
-            continue
-        start, top = step * (int(head) - 0.5), height - 18 - 16 * spans[d]
-        parts.append(
-            f'<path d="M{start:.0f} {height - 18}C{start:.0f} {top} {x:.0f} {top} {x:.0f} {height - 18}" '
-            'marker-end="url(#zhat-arrow)"/>'
-        )
-    words = "".join(
-        f'<text x="{step * (d + 0.5):.0f}" y="{height - 4}" text-anchor="middle">{d + 1}</text>'
-        for d in range(count)
-    )
-    arrow = (
-        '<defs><marker id="zhat-arrow" markerWidth="6" markerHeight="6" refX="5" refY="3" orient="auto">'
-        '<path d="M0 0L6 3L0 6Z" fill="currentColor"/></marker></defs>'
-    )
-    size = f'width="{step * count}" height="{height}" viewBox="0 0 {step * count} {height}"'
-    style = 'font-size="11" fill="currentColor"'
-    lines = f'<g fill="none" stroke="currentColor">{"".join(parts)}</g>'
-    title = f"<title>Dependency tree of {count} words</title>"
-    return _html.Markup(
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{title}{arrow}{lines}{words}</svg>'
-    )
+    heads = [int(head) for head in tree.heads]
+    labels = [] if tree.labels is None else [str(label) for label in tree.labels]
+    return _html.Markup(_zhat.draw_dependency([str(d + 1) for d in range(len(heads))], heads, labels))

@@ -9,6 +9,7 @@ from . import _zhat
 from ._arguments import integer, precision, real, text
 from .dependency import DependencyTree
 from .errors import InputError
+from .grammar import Grammar
 from .hypertree import Hypertree
 from .mixed import MixedModel
 from .model import FactorGraph
@@ -22,6 +23,7 @@ __all__ = [
     "chain",
     "dependency",
     "gaussian_mixture",
+    "grammar",
     "hypertree",
     "ising",
     "pairwise",
@@ -267,6 +269,18 @@ def hypertree(
         _seed(seed),
     )
     return Hypertree._wrap(native, batch is None)
+
+
+def grammar(symbols: int = 5, words: int = 10, rules: int = 20, *, seed: int = 0) -> Grammar:
+    """A probabilistic grammar with `rules` rules of two symbols, and one or two symbols for each word.
+
+    >>> grammar(symbols=3, words=4, rules=5)
+    Grammar(start S, 3 symbols, 4 words, 10 rules)
+    """
+    native = _zhat.random_grammar(
+        integer("symbols", symbols), integer("words", words), integer("rules", rules), _seed(seed)
+    )
+    return Grammar._wrap(native)
 
 
 def gaussian_mixture(

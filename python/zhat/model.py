@@ -220,7 +220,7 @@ class FactorGraph(
 
 
 def read(path: FilePath, evidence: FilePath | None = None) -> Any:
-    """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence from a file in the UAI format.
+    """Reads a model from a `.uai`, `.bif` or `.zhat` file or a text grammar, and evidence in the UAI format.
 
     Files may be compressed (`.gz`, `.zst`). The format and the kind of model are determined by the content,
     not by the file name. The class of the result depends on the kind, and may be `LanguageModel`;

@@ -8,6 +8,7 @@ All queries take the same keyword arguments:
 - `threads`: number of threads, by default all processors; answers do not depend on it
 - `memory`: memory budget in bytes, or as in `"4GiB"`; 80% of the free memory by default
 - `time`: time budget in seconds, or as in `"5min"`; no limit by default
+- `input`: for a `Grammar` its sentences, as in `Grammar.with_input`
 - `given`: evidence, as in `model.condition`, such as `{"smoker": "yes"}`; for a `SpaceModel` conditions
 - `progress`: `True` for a line on stderr, or a function of `(phase, done, total)`, called several times per
   second
@@ -63,6 +64,7 @@ class How:
     memory: int | str | None
     time: float | str | None
     progress: Progress | None
+    input: Any
     given: Any
     partial: bool
     options: dict[str, object]
@@ -76,6 +78,8 @@ class How:
     ) -> Answer[T]:
         """Runs a query on a model, conditioned if there is evidence, and converts the value of the answer."""
         budgets = run(self.seed, self.threads, self.memory, self.time, self.progress, self.partial)
+        if self.input is not None:
+            model = cast("Asked", model._applied(self.input))
         if self.given is not None:
             model = cast("Asked", model._given(self.given))
         method = text("method", self.method)
@@ -105,11 +109,12 @@ def _how(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    input: Any = None,
     given: Any = None,
     partial: bool = False,
     **options: object,
 ) -> How:
-    return How(method, seed, threads, memory, time, progress, given, partial, options)
+    return How(method, seed, threads, memory, time, progress, input, given, partial, options)
 
 
 def _checked(model: Asked) -> Asked:
@@ -166,6 +171,7 @@ def marginals(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    input: Any = None,
     given: Any = None,
     partial: bool = False,
     **options: object,
@@ -184,7 +190,7 @@ def marginals(
     >>> print(zhat.marginals(model, ["b"]).value)
     b: 0 0.250000, 1 0.250000, 2 0.500000
     """
-    how = How(method, seed, threads, memory, time, progress, given, partial, options)
+    how = How(method, seed, threads, memory, time, progress, input, given, partial, options)
     found = how.answer(_checked(model), "marginals", 0, lambda own: own._marginals)
     if variables is None:
         return found
@@ -243,6 +249,7 @@ def k_best(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    input: Any = None,
     given: Any = None,
     partial: bool = False,
     **options: object,
@@ -256,7 +263,7 @@ def k_best(
     >>> [(best.state.tolist(), best.score) for best in model.k_best(3).value]
     [([1, 0], 3.0), ([1, 1], 2.0), ([0, 1], 1.0)]
     """
-    how = How(method, seed, threads, memory, time, progress, given, partial, options)
+    how = How(method, seed, threads, memory, time, progress, input, given, partial, options)
     return how.answer(_checked(model), "k_best", integer("k", k), lambda own: own._ranked)
 
 
@@ -270,6 +277,7 @@ def sample(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    input: Any = None,
     given: Any = None,
     partial: bool = False,
     **options: object,
@@ -282,5 +290,5 @@ def sample(
     >>> drawn.law, drawn.states.shape, bool((drawn.states[:, 0] == drawn.states[:, 1]).all())
     ('exact', (100, 2), True)
     """
-    how = How(method, seed, threads, memory, time, progress, given, partial, options)
+    how = How(method, seed, threads, memory, time, progress, input, given, partial, options)
     return how.answer(_checked(model), "sample", integer("n", n), lambda own: own._samples)

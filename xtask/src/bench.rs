@@ -1,4 +1,4 @@
-//! `cargo xtask bench exact | bounds | chain`: compares zhat with other tools.
+//! `cargo xtask bench exact | bounds | chain | tree`: compares zhat with other tools.
 
 use crate::environment;
 use crate::shell::{Outcome, Step, root, target};
@@ -23,17 +23,25 @@ pub fn bounds(args: &[&str]) -> Outcome {
     beside("bounds", &[&["--results", &results], args].concat())
 }
 
-/// The libraries to compare with, and the tool that builds zhat in the same environment.
-const CHAIN_REQUIREMENTS: &str = "bench/chain/requirements.txt";
-
-pub fn chain(args: &[&str]) -> Outcome {
-    let environment = environment::with(&[CHAIN_REQUIREMENTS])?;
+/// Runs `bench/NAME/run.py` with the Python package, in an environment with the packages of
+/// `bench/NAME/requirements.txt`, one of which is the tool that builds the package.
+fn with_package(name: &str, args: &[&str]) -> Outcome {
+    let environment = environment::with(&[&format!("bench/{name}/requirements.txt")])?;
     Step::new(environment.join("bin/maturin"), &["develop", "--release", "--locked", "--quiet"])
         .with(|command| {
             command.current_dir(root().join("python")).env("VIRTUAL_ENV", &environment);
         })
         .run()?;
-    Step::new(environment.join("bin/python"), &[&["bench/chain/run.py"], args].concat())
+    let script = format!("bench/{name}/run.py");
+    Step::new(environment.join("bin/python"), &[&[script.as_str()], args].concat())
         .env("PYTHONPATH", "bench")
         .run()
+}
+
+pub fn chain(args: &[&str]) -> Outcome {
+    with_package("chain", args)
+}
+
+pub fn tree(args: &[&str]) -> Outcome {
+    with_package("tree", args)
 }

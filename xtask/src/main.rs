@@ -23,6 +23,7 @@ cargo xtask catalogue               rewrites the table of methods in docs/catalo
 cargo xtask bench exact [FILTER…]   compares zhat with other tools for exact inference
 cargo xtask bench bounds [FILTER…]  compares zhat with other tools for approximate inference
 cargo xtask bench chain             compares zhat with other libraries on chains
+cargo xtask bench tree              compares zhat with other libraries on trees
 cargo xtask data mushroom FOLDER    fetches the mushroom table from the Rust registry";
 
 fn main() -> ExitCode {
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         ["bench", "exact", rest @ ..] => bench::exact(rest),
         ["bench", "bounds", rest @ ..] => bench::bounds(rest),
         ["bench", "chain", rest @ ..] => bench::chain(rest),
+        ["bench", "tree", rest @ ..] => bench::tree(rest),
         ["data", "mushroom", folder] => data::mushroom(folder),
         _ => Err(USAGE.into()),
     };

@@ -77,6 +77,13 @@ pub enum Error {
     #[error("zero partition: every state of the model has weight 0, so there is no distribution to query")]
     ZeroPartition,
 
+    /// No sentence of a batch has a tree of positive weight, so there is no distribution.
+    #[error("zero partition: {0}")]
+    NoTree(
+        /// Which sentences have none, and why.
+        String,
+    ),
+
     /// The evidence has probability zero under the model.
     #[error("impossible evidence: the given evidence has probability 0 under the model{}", explained(.conflict))]
     ImpossibleEvidence {
@@ -135,7 +142,7 @@ impl Error {
             Error::Function { .. } => "function",
             Error::Io { .. } => "io",
             Error::Unsupported { .. } => "unsupported",
-            Error::ZeroPartition => "zero-partition",
+            Error::ZeroPartition | Error::NoTree(_) => "zero-partition",
             Error::ImpossibleEvidence { .. } => "impossible-evidence",
             Error::NoAnswer(_) => "no-answer",
             Error::OverBudget { .. } => "over-budget",
@@ -154,6 +161,7 @@ impl Error {
         matches!(
             self,
             Error::ZeroPartition
+                | Error::NoTree(_)
                 | Error::ImpossibleEvidence { .. }
                 | Error::NoAnswer(_)
                 | Error::OverBudget { .. }

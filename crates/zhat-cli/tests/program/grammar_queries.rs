@@ -82,8 +82,72 @@ fn a_sentence_without_a_tree_is_told() {
     assert_eq!(folder.json(&args)["sentences"][1]["tree"], serde_json::Value::Null);
     let bracketed = folder.ok(&["map", "stars.cfg", "--input", "two.txt", "--trees", "bracketed"]);
     assert_eq!(bracketed, "(S (NP I) (VP (V saw) (NP stars)))\nno parse\n");
-    folder.write("one.txt", "saw I\n");
-    assert_eq!(folder.run(&["map", "stars.cfg", "--input", "one.txt"]).status(), 1);
+    let warned = folder.run(&["logz", "stars.cfg", "--input", "two.txt"]);
+    assert_eq!(warned.status(), 0);
+    let warning =
+        "zhat: warning: sentence 1 has no parse; all of its words together are VP, but the root has to be S";
+    assert!(warned.stderr().contains(warning), "{}", warned.stderr());
+}
+
+/// If no sentence has a tree, every query fails with the longest part found and where it stops.
+#[test]
+fn no_parse_is_described_by_every_query() {
+    let folder = Folder::new("grammar-no-parse");
+    folder.write("stars.cfg", STARS);
+    folder.write("s.txt", "I saw stars saw\nsaw I\nwith with\nsaw\nI\n");
+    let described = "zhat: zero partition: sentence 0 has no parse; the longest part that a symbol covers is words 0 to \
+                     2 (I saw stars), as S; it stops before word 3 (saw). sentence 1 has no parse; all of its words \
+                     together are VP, but the root has to be S. sentence 2 has no parse; no symbol covers any of its \
+                     words. 2 more sentences have no parse\n";
+    for command in [
+        vec!["logz"],
+        vec!["marginals"],
+        vec!["entropy"],
+        vec!["map"],
+        vec!["map", "-k", "3"],
+        vec!["map", "--trees", "bracketed"],
+        vec!["sample", "-n", "2"],
+    ] {
+        let ran = folder.run(&query(&command));
+        assert_eq!((ran.status(), ran.stderr().as_str()), (1, described), "{command:?}");
+    }
+    let ran = folder.run(&query(&["logz", "--json"]));
+    assert_eq!(ran.status(), 1);
+    assert!(ran.stderr().contains("zero-partition") || ran.stdout().contains("zero-partition"));
+    folder.write("s.txt", "I saw stars\n");
+    let given = |item: &'static str| folder.run(&query(&["logz", "--given", item]));
+    assert_eq!(given("1=V").status(), 0);
+    let impossible = given("1=NP");
+    assert_eq!(impossible.status(), 1);
+    let reason =
+        "impossible evidence: the given evidence has probability 0 under the model: sentence 0 has no parse";
+    assert!(impossible.stderr().contains(reason), "{}", impossible.stderr());
+    assert_eq!(given("1=W").status(), 2);
+    assert!(given("1=W").stderr().contains("--given: there is no symbol `W`"), "{}", given("1=W").stderr());
+}
+
+/// Sentences from stdin.
+#[test]
+fn sentences_are_read_from_stdin() {
+    let folder = Folder::new("grammar-stdin");
+    folder.write("stars.cfg", STARS);
+    let args = ["map", "stars.cfg", "--input", "-", "--trees", "bracketed"];
+    let ran = folder.run_with_input(&args, "I saw stars with stars\n");
+    assert_eq!((ran.status(), ran.stdout().as_str()), (0, format!("{VERB}\n").as_str()));
+    for (input, message) in [
+        (
+            "I saw stras\n",
+            "zhat: standard input: line 1: the grammar has no word `stras`; did you mean `stars`?\n",
+        ),
+        ("I saw I\n\nI\n", "zhat: standard input: line 2: empty sentence; expected at least one word\n"),
+        ("", "zhat: standard input: no sentences; expected one per line\n"),
+    ] {
+        let ran = folder.run_with_input(&args, input);
+        assert_eq!((ran.status(), ran.stderr().as_str()), (2, message));
+    }
+    let ran = folder.run_with_input(&args, "saw I\n");
+    assert_eq!(ran.status(), 1);
+    assert!(ran.stderr().contains("sentence 0 has no parse"), "{}", ran.stderr());
 }
 
 /// Unary rules, whose sums over repetitions are part of Z.

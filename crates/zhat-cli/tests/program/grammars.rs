@@ -68,6 +68,21 @@ fn errors_have_the_file_and_the_line() {
             "arrow.cfg: line 2: expected `->` after `NP`",
         ),
         (vec!["info", &file("weight.cfg", "S -> 'a' [-1]\n")], "weight.cfg: line 1: the weight `[-1]`"),
+        (vec!["info", &file("nan.cfg", "S -> 'a'\n  | 'b' [nan]\n")], "nan.cfg: line 2: the weight `[nan]`"),
+        (vec!["info", &file("inf.cfg", "S -> 'a' [inf]\n")], "inf.cfg: line 1: the weight `[inf]`"),
+        (vec!["info", &file("side.cfg", "S -> 'a'\nS ->\n")], "side.cfg: line 2: empty productions"),
+        (
+            vec!["info", &file("symbol.cfg", "S -> 'a' NP\n")],
+            "symbol.cfg: line 1: no rule rewrites the symbol `NP`",
+        ),
+        (
+            vec!["info", &file("start.cfg", "%start X\nS -> 'a'\n")],
+            "start.cfg: line 1: no rule rewrites the start symbol `X`",
+        ),
+        (
+            vec!["info", &file("cycle.cfg", "S -> A | 'a'\nA -> S 2\n")],
+            "cycle.cfg: line 2: the rules S → A → S can be repeated without end",
+        ),
         (vec!["info", &file("empty.cfg", "# only this\n")], "empty.cfg: the grammar has no rules"),
         (
             vec!["logz", &stars, "--input", &unknown],

@@ -248,6 +248,9 @@ fn explained(model: &Model, answer: Result<AnyAnswer>) -> Result<AnyAnswer> {
             Error::ImpossibleEvidence { conflict: found.map(|found| graph.explain(&found)) }
         }
         (Error::ZeroPartition, None) if model.is_given() => Error::ImpossibleEvidence { conflict: None },
+        (Error::NoTree(reason), _) if model.is_given() => {
+            Error::ImpossibleEvidence { conflict: Some(reason) }
+        }
         (error, _) => error,
     })
 }

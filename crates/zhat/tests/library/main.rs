@@ -20,6 +20,7 @@ mod divergences;
 mod golden;
 mod guarantees;
 mod hypertree;
+mod hypertree_longer;
 mod importance;
 mod importance_bounds;
 mod k_best;

@@ -1,5 +1,7 @@
 //! Trees over words by enumeration: every division, every symbol, every unary step, from the raw scores.
 
+use std::collections::HashMap;
+
 use zhat::Real;
 use zhat::model::{Hypertree, Rules, Spans, Symbols};
 use zhat::query::Constituent;
@@ -126,6 +128,15 @@ impl Parses {
     pub fn probabilities(&self) -> Vec<f64> {
         let log_z = self.log_partition();
         self.scores.iter().map(|score| (score - log_z).exp()).collect()
+    }
+
+    /// The expected numbers of all nodes that some tree has.
+    pub fn node_counts(&self) -> HashMap<Constituent, f64> {
+        let mut counts = HashMap::new();
+        for (tree, p) in self.trees.iter().zip(self.probabilities()) {
+            tree.iter().for_each(|node| *counts.entry(*node).or_insert(0.0) += p);
+        }
+        counts
     }
 
     /// The expected number of nodes with a symbol over words i … j.

@@ -36,6 +36,13 @@ impl Folder {
         Ran(self.command(args).output().unwrap())
     }
 
+    /// Runs the program with this text as its stdin.
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+        let file = self.0.join(".stdin");
+        std::fs::write(&file, input).unwrap();
+        Ran(self.command(args).stdin(std::fs::File::open(file).unwrap()).output().unwrap())
+    }
+
     /// Runs the program, expects success and returns stdout.
     pub fn ok(&self, args: &[&str]) -> String {
         let ran = self.run(args);

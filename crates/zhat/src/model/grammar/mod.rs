@@ -169,7 +169,8 @@ impl Grammar {
                 Err(found) => (count, error) = (middle, found),
             }
         }
-        let line = unary_lines[count - 1];
-        Err(Error::Parse { source_name: source_name.into(), line, message: error.to_string() })
+        // Without the name of the argument of a hypertree.
+        let message = error.to_string().trim_start_matches("unary: ").to_owned();
+        Err(Error::Parse { source_name: source_name.into(), line: unary_lines[count - 1], message })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Hypertree, Rule, Rules, Spans, Symbols, TreeNames, UnaryRule};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary};
 use crate::model::chain::any::{parse_position, positions};
 use crate::model::tree::{NamedTree, TreeKind};
@@ -14,6 +14,7 @@ use crate::query::{
     Answers, AnyValue, BestState, Draws, HasFactorMarginals, HasMarginals, HasStates, IntoValue, Law,
     StateList,
 };
+use crate::suggest;
 use crate::tensor::{Precision, Tensor, TensorMap};
 use crate::units;
 
@@ -199,8 +200,21 @@ impl<F: Precision> AnyModel for Hypertree<F> {
         Ok(Hypertree::condition(self, &positions(evidence, Hypertree::KIND)?)?.into())
     }
 
+    /// The symbol is given by its name or its number.
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
-        parse_position(text, Hypertree::batch(self))
+        let batch = Hypertree::batch(self);
+        let (Some(names), Some((place, symbol))) = (self.names(), text.split_once('=')) else {
+            return parse_position(text, batch);
+        };
+        match names.symbols.iter().position(|name| name == symbol.trim()) {
+            Some(number) => parse_position(&format!("{place}={number}"), batch),
+            None if symbol.trim().parse::<usize>().is_ok() => parse_position(text, batch),
+            None => {
+                let known: Vec<&str> = names.symbols.iter().map(String::as_str).collect();
+                let hint = suggest::hint(symbol.trim(), &known);
+                Err(Error::argument("evidence", format!("there is no symbol `{}`{hint}", symbol.trim())))
+            }
+        }
     }
 
     fn batch(&self) -> Option<Batch<'_>> {

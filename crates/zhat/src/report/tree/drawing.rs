@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::UnicodeWidthChar;
 
 use super::bracketed::{ends, parents};
 use crate::model::{NamedTree, TreeEntry};
 
-/// The size of letters, the width of a narrow letter, and the empty space around a drawing.
+/// The sizes of letters of words and of labels, and the empty space around a drawing.
 const FONT: f64 = 15.0;
-const LETTER: f64 = 8.5;
+const LABEL: f64 = 12.0;
 const MARGIN: f64 = 14.0;
 /// The distance between the levels of a constituency tree, and between the nested arcs of a dependency tree.
 const LEVEL: f64 = 46.0;
@@ -26,9 +26,19 @@ pub struct Drawing {
     elements: String,
 }
 
-/// The width of a text.
-fn width(text: &str) -> f64 {
-    LETTER * text.width() as f64
+/// The width of a text of this size. The font of a reader is not known, so letters have the width that they have
+/// in a wide font; accents have none.
+fn width(text: &str, size: f64) -> f64 {
+    let of = |c: char| match c {
+        'i' | 'j' | 'l' | 'I' | '\'' | '.' | ',' | ':' | ';' | '|' => 0.38,
+        'f' | 't' | 'r' | '-' | '/' | '(' | ')' | '[' | ']' | '!' | ' ' => 0.45,
+        'm' | 'M' | 'W' | '%' | '@' => 1.02,
+        'w' | '+' | '<' | '=' | '>' | '~' | '#' | '&' | '^' => 0.86,
+        c if c.is_ascii_uppercase() => 0.80,
+        c if c.is_ascii() => 0.65,
+        c => 0.8 * c.width().unwrap_or(1) as f64,
+    };
+    size * text.chars().map(of).sum::<f64>()
 }
 
 /// A text for XML; characters that XML does not allow are replaced.
@@ -85,6 +95,14 @@ impl Drawing {
         let _ =
             writeln!(self.elements, "<text x=\"{x:.1}\" y=\"{y:.1}\"{attributes}>{}</text>", escaped(text));
     }
+
+    /// A label on a white ground, which hides the lines below it.
+    fn label(&mut self, x: f64, y: f64, text: &str) {
+        let size = format!(" font-size=\"{LABEL}\"");
+        let ground = format!("{size} fill=\"white\" stroke=\"white\" stroke-width=\"4\"");
+        self.text(x, y, text, &format!("{ground} stroke-linejoin=\"round\" aria-hidden=\"true\""));
+        self.text(x, y, text, &format!("{size} fill=\"#1f4e79\""));
+    }
 }
 
 /// Symbols above the middle of their parts, and all words in a row at the bottom.
@@ -102,7 +120,7 @@ fn constituency(entries: &[TreeEntry]) -> Drawing {
     let mut columns = vec![0.0f64; leaves];
     for (i, entry) in entries.iter().enumerate().rev() {
         let own = first[i]..first[ends[i]];
-        let missing = width(&entry.name) + GAP - columns[own.clone()].iter().sum::<f64>();
+        let missing = width(&entry.name, FONT) + GAP - columns[own.clone()].iter().sum::<f64>();
         // A long name widens its columns evenly.
         let share = missing.max(0.0) / own.len().max(1) as f64;
         columns[own].iter_mut().for_each(|column| *column += share);
@@ -121,10 +139,11 @@ fn constituency(entries: &[TreeEntry]) -> Drawing {
     // The first and the last part of each entry.
     let mut parts: Vec<Option<(f64, f64)>> = vec![None; entries.len()];
     for i in (0..entries.len()).rev() {
-        x[i] = match parts[i] {
-            Some((low, high)) => low.midpoint(high),
-            None => left[first[i]].midpoint(left[first[ends[i]]]),
-        };
+        let (start, end) = (left[first[i]], left[first[ends[i]]]);
+        let middle = parts[i].map_or(start.midpoint(end), |(low, high)| low.midpoint(high));
+        // A long name stays within its columns.
+        let half = (width(&entries[i].name, FONT) + GAP) / 2.0;
+        x[i] = middle.max(start + half).min(end - half);
         if let Some(parent) = parents[i] {
             parts[parent] = Some((x[i], parts[parent].map_or(x[i], |(_, high)| high)));
         }
@@ -158,8 +177,10 @@ fn dependency(words: &[String], heads: &[usize], labels: &[String]) -> Drawing {
     let mut x = Vec::with_capacity(words.len());
     let mut end = MARGIN;
     for (i, word) in words.iter().enumerate() {
-        let label = labels.get(i).map_or(0.0, |label| width(label));
-        let column = width(word).max(label) + 2.0 * GAP;
+        // The label of a root has a word before it.
+        let start = if heads.get(i) == Some(&0) { width("root ", LABEL) } else { 0.0 };
+        let label = labels.get(i).map_or(0.0, |label| start + width(label, LABEL));
+        let column = width(word, FONT).max(label) + 2.0 * GAP;
         x.push(end + column / 2.0);
         end += column;
     }
@@ -190,6 +211,8 @@ fn dependency(words: &[String], heads: &[usize], labels: &[String]) -> Drawing {
             x + 3.5
         )
     };
+    // Labels come last, so that no arc crosses them.
+    let mut shown: Vec<(f64, f64, String)> = Vec::new();
     for (&(low, high, word), &height) in arcs.iter().zip(&heights) {
         let peak = height as f64 * ARC;
         // A cubic curve reaches three quarters of the height of its control points.
@@ -205,7 +228,7 @@ fn dependency(words: &[String], heads: &[usize], labels: &[String]) -> Drawing {
         );
         drawing.elements += &arrow(to);
         if let Some(label) = labels.get(word) {
-            drawing.text(from.midpoint(to), base - peak - 3.0, label, " font-size=\"12\" fill=\"#1f4e79\"");
+            shown.push((from.midpoint(to), base - peak - 3.0, label.clone()));
         }
     }
     for (word, _) in heads.iter().enumerate().filter(|(_, head)| **head == 0) {
@@ -216,7 +239,10 @@ fn dependency(words: &[String], heads: &[usize], labels: &[String]) -> Drawing {
         );
         drawing.elements += &arrow(at);
         let label = labels.get(word).map_or_else(|| "root".to_owned(), |label| format!("root {label}"));
-        drawing.text(at, from - 3.0, &label, " font-size=\"12\" fill=\"#1f4e79\"");
+        shown.push((at, from - 3.0, label));
+    }
+    for (x, y, label) in shown {
+        drawing.label(x, y, &label);
     }
     for (word, &at) in words.iter().zip(&x) {
         drawing.text(at, base + FONT + 3.0, word, "");

@@ -37,6 +37,7 @@ mod expected;
 mod forecast;
 mod listed;
 mod multiplier;
+mod no_parse;
 mod number;
 mod pass;
 pub(crate) mod randomized;
@@ -126,7 +127,7 @@ fn rounding<F: Real>(model: &Hypertree<F>) -> f64 {
 }
 
 /// Requests memory, runs `work` in the threads of the run and wraps the result.
-fn answer<F: Real, T: Send>(
+fn answer<F: Real + Number, T: Send>(
     method: &InsideOutside,
     model: &Hypertree<F>,
     query: Query,
@@ -136,7 +137,8 @@ fn answer<F: Real, T: Send>(
     let clock = run.start(NAME);
     let forecast = method.forecast(model, query, run);
     run.require_memory(NAME, forecast.bytes)?;
-    let value = run.install(|| work(&clock))?;
+    let value =
+        run.install(|| work(&clock)).map_err(|error| no_parse::described(error, model, run, &clock))?;
     let mut diagnostics =
         Diagnostics::new(NAME).note("precision", F::NAME).note("forecast_bytes", forecast.bytes);
     diagnostics.rounding = rounding(model);
@@ -155,7 +157,10 @@ impl<F: Real + Number> LogPartition<Hypertree<F>> for InsideOutside {
     fn log_partition(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         let found = answer(self, model, Query::LogPartition, run, |clock| {
             let solutions = solve(model, &[], Purpose::Sums, None, clock)?;
-            Ok((some_partition(&solutions, model)?, solutions.no_parse(model)))
+            let values = some_partition(&solutions, model)?;
+            drop(solutions);
+            let warning = no_parse::warning(model, &values, run, clock);
+            Ok((values, warning))
         })?;
         let warning = found.value.1.clone();
         let mut found = found.map(|(values, _)| values);

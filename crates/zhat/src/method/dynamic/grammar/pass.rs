@@ -59,8 +59,6 @@ pub trait Pass<F: Real>: Send + Sync {
         found: &mut dyn FnMut(usize, usize, usize, Vec<f64>),
         clock: &Clock<'_>,
     ) -> Result<()>;
-    /// The longest part of a sentence that some symbol covers, by its first and last word.
-    fn longest(&self, sentence: usize) -> Option<(usize, usize)>;
     /// The derivative of log Z of each sentence in the direction.
     fn means(&self) -> Vec<f64>;
     /// The logarithms of the inside values of words i … j, one per symbol, before or after unary rules.
@@ -185,16 +183,6 @@ impl<G: Number, C: Rewards<G, F>, F: Real> Pass<F> for Inside<G, C> {
         let mut report = Importance { found, offset, tags: task.model.symbols().tags };
         outside(&source, &self.core, &self.chart, &ones, &mut report, clock)?;
         Ok(())
-    }
-
-    fn longest(&self, sentence: usize) -> Option<(usize, usize)> {
-        let (cells, n) = (&self.chart.cells, self.chart.cells.length(sentence));
-        let places = (0..n).rev().flat_map(|width| (0..n - width).map(move |i| (i, i + width)));
-        let covered = |&(i, j): &(usize, usize)| {
-            let (row, _, scale) = self.chart.row(cells.part(sentence, i, j));
-            scale > f64::NEG_INFINITY && row.iter().any(|x| !x.is_zero())
-        };
-        places.into_iter().find(covered)
     }
 
     fn means(&self) -> Vec<f64> {

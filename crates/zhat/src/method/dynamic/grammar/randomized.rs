@@ -265,7 +265,7 @@ impl RandomizedInside {
             let found = self.estimates(model, direction, purpose, run, &clock)?;
             let missed = (0..model.batch()).all(|b| found.log_partition(b) == f64::NEG_INFINITY);
             if missed && found.count >= model.symbols().heads.max(model.symbols().tags) {
-                return Err(Error::ZeroPartition);
+                return Err(super::no_parse::error(model, run, &clock));
             }
             let zero_is_a_value = matches!(query, Query::LogPartition | Query::Sample(_));
             if missed && !zero_is_a_value {

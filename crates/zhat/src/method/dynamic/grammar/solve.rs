@@ -125,6 +125,20 @@ fn solve_group<F: Real + Number>(
     Ok(solutions)
 }
 
+/// The chart of the best tree of one sentence.
+pub fn best_of<F: Real + Number>(
+    model: &Hypertree<F>,
+    b: usize,
+    clock: &Clock<'_>,
+) -> Result<Box<dyn Pass<F>>> {
+    pass::<Max, F>(
+        &Task { model, direction: &[], sentences: &[b], choices: None },
+        Purpose::Best,
+        true,
+        clock,
+    )
+}
+
 impl<F: Real> Solution<F> {
     fn task<'a>(&'a self, model: &'a Hypertree<F>, direction: &'a Direction<'a, F>) -> Task<'a, F> {
         Task { model, direction, sentences: &self.sentences, choices: None }
@@ -160,31 +174,6 @@ impl<F: Real> Solutions<F> {
     /// The derivative of log Z of every sentence in the direction.
     pub fn means(&self, batch: usize) -> Vec<f64> {
         self.each(batch, |solution| solution.pass.means().to_vec())
-    }
-
-    /// What is known about the sentences without a tree, for people; `None` if all have one.
-    pub fn no_parse(&self, model: &Hypertree<F>) -> Option<String> {
-        let log_z = self.log_partition(model.batch());
-        let none = (0..model.batch()).filter(|&b| log_z[b] == f64::NEG_INFINITY);
-        let of = |b: usize| {
-            let longest = self.find(b).and_then(|(solution, at)| solution.pass.longest(at));
-            let end = match longest {
-                None => "no symbol covers any of its words".to_owned(),
-                Some((i, j)) => {
-                    let words = model
-                        .names()
-                        .map_or(String::new(), |names| format!(": {}", names.words[b][i..=j].join(" ")));
-                    format!("the longest part that a symbol covers is words {i} to {j}{words}")
-                }
-            };
-            format!("sentence {b} has no parse; {end}")
-        };
-        let all: Vec<String> = none.map(of).collect();
-        match all.len() {
-            0 => None,
-            1..=4 => Some(all.join(". ")),
-            more => Some(format!("{}. {} more sentences have no parse", all[..3].join(". "), more - 3)),
-        }
     }
 
     /// The solution of a sentence and its place in it.

@@ -5,7 +5,7 @@ use super::divergence::{additive, check_shapes, divergences, entropies, of_one_f
 use super::number::Number;
 use super::pass::Purpose;
 use super::solve::solve;
-use super::{InsideOutside, NAME};
+use super::{InsideOutside, NAME, no_parse};
 use crate::error::Result;
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::model::Hypertree;
@@ -43,7 +43,8 @@ fn record_entropy<F: Real + Number>(model: &Hypertree<F>, run: &Run) -> Result<R
     let values = run.install(|| {
         let own = additive(&model);
         entropies(&solve(&own, &[(1.0, &own)], Purpose::Sums, None, &clock)?, &own)
-    })?;
+    });
+    let values = values.map_err(|error| no_parse::described(error, &model, run, &clock))?;
     let (run, known) = (run.clone(), values.clone());
     let vjp = move |cotangent: &[f64]| {
         check_numbers(cotangent, model.batch())?;
@@ -72,7 +73,8 @@ fn record_divergence<F: Real + Number>(
     let values = run.install(|| {
         let (p, q) = of_one_form(&p, &q);
         divergences(&p, &q, kl, &clock)
-    })?;
+    });
+    let values = values.map_err(|error| no_parse::described(error, &p, run, &clock))?;
     let (run, known) = (run.clone(), values.clone());
     let vjp = move |cotangent: &[f64]| {
         check_numbers(cotangent, p.batch())?;

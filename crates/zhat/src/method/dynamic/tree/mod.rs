@@ -33,6 +33,7 @@ mod edmonds;
 mod eisner;
 mod elimination;
 mod forecast;
+mod no_tree;
 mod number;
 mod projective;
 mod randomized;
@@ -247,7 +248,7 @@ fn answer<F: Real, T: Send>(
     let clock = run.start(NAME);
     let forecast = method.forecast(model, query, run);
     run.require_memory(NAME, forecast.bytes)?;
-    let value = run.install(|| work(&clock))?;
+    let value = run.install(|| work(&clock)).map_err(|error| no_tree::described(error, model))?;
     let mut diagnostics =
         Diagnostics::new(NAME).note("precision", F::NAME).note("forecast_bytes", forecast.bytes);
     diagnostics.rounding = rounding(model);
@@ -257,12 +258,16 @@ fn answer<F: Real, T: Send>(
 
 impl<F: Real> LogPartition<DependencyTree<F>> for SpanningTrees {
     fn log_partition(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        answer(self, model, Query::LogPartition, run, |clock| {
+        let mut found = answer(self, model, Query::LogPartition, run, |clock| {
             let sums = all_sums(model, Depth::Partition, None, clock)?;
             let values: Vec<f64> = sums.iter().map(|own| own.log_partition).collect();
             some_tree(values.iter().copied())?;
             Ok(values)
-        })
+        })?;
+        if let Some(warning) = no_tree::warning(model, &found.value) {
+            found.diagnostics = found.diagnostics.note("warning", warning);
+        }
+        Ok(found)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Gradients of log Z, entropy and divergences.
 
 use super::{
-    Depth, Direction, NAME, SpanningTrees, add_arcs, all_sums, check_shapes, divergences, entropies,
+    Depth, Direction, NAME, SpanningTrees, add_arcs, all_sums, check_shapes, divergences, entropies, no_tree,
     some_tree, zero_gradient,
 };
 use crate::error::{Error, Result};
@@ -40,7 +40,8 @@ impl SpanningTrees {
     fn record_entropy<F: Real>(&self, model: &DependencyTree<F>, run: &Run) -> Result<Recording<F>> {
         let clock = run.start(NAME);
         let sums = run.install(|| all_sums(model, Depth::Marginals, None, &clock))?;
-        some_tree(sums.iter().map(|own| own.log_partition))?;
+        some_tree(sums.iter().map(|own| own.log_partition))
+            .map_err(|error| no_tree::described(error, model))?;
         let values = entropies(model, &sums);
         let (model, run, own) = (model.clone(), run.clone(), values.clone());
         let vjp = move |cotangent: &[f64]| {
@@ -70,7 +71,7 @@ impl SpanningTrees {
                 all_sums(q, Depth::Marginals, None, &clock)?,
             ))
         })?;
-        some_tree(of_p.iter().map(|own| own.log_partition))?;
+        some_tree(of_p.iter().map(|own| own.log_partition)).map_err(|error| no_tree::described(error, p))?;
         let values = divergences(p, q, &of_p, &of_q, kl, &clock)?;
         let (p, q, run, own) = (p.clone(), q.clone(), run.clone(), values.clone());
         let vjp = move |cotangent: &[f64]| {

@@ -1,0 +1,4 @@
+"""The libraries that are compared, one file each: `python -m peers.FILE PEER CASE THREADS CALLS SECONDS`.
+
+A file passes loaders for each of its peers to `timing.main`, which describes loaders.
+"""
