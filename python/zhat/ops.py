@@ -35,6 +35,7 @@ from ._arguments import integer, real, settings, text, unmasked
 from ._arguments import scores as real_array
 from ._model import Model
 from .errors import InputError
+from .hypertree import Hypertree
 from .runtime import Progress, run
 from .sequence import Chain, SemiMarkov
 
@@ -211,6 +212,11 @@ class RelaxedSamples:
     L) or (B, n, T, L), contains those of the lengths, with length d in column d − 1. Other rows are zero.
     `hard` is a list with one array per sample, with one row (state, length) per segment; for a batch it is a
     list of such lists, one per sequence.
+
+    For trees over words, `soft` is (n, T, T, S) or (B, n, T, T, S), by first word, last word and symbol: the
+    expected numbers of nodes under scores with Gumbel noise, divided by the temperature. `hard` are the best
+    trees of these scores, as a list with one array per sample and rows (first word, last word, symbol); for a
+    batch it is a list of such lists. They are approximate samples.
     """
 
     soft: NDArray[Any]
@@ -219,7 +225,7 @@ class RelaxedSamples:
 
 
 def relaxed_sample(
-    model: Sequences,
+    model: Sequences | Hypertree,
     n: int = 1,
     temperature: float = 1.0,
     *,
@@ -230,6 +236,9 @@ def relaxed_sample(
     progress: Progress | None = None,
 ) -> tuple[RelaxedSamples, Tape]:
     """`n` exact samples, their relaxation softmax((log p + Gumbel noise) / temperature), and its tape.
+
+    For trees over words, the samples are approximate: the best trees of scores with Gumbel noise, and the
+    expected numbers of nodes under these scores divided by the temperature (stochastic softmax).
 
     The cotangent of the tape has the shape of `soft`; for a semi-Markov chain it is a pair with the shapes of
     `soft` and `lengths`. Hard samples are treated as constants. A lower temperature brings the soft samples
@@ -249,6 +258,11 @@ def relaxed_sample(
     ((2, 4, 5), (2, 4, 3))
     >>> tape.vjp((samples.soft, samples.lengths)).segments.shape
     (3, 5)
+    >>> samples, tape = zhat.ops.relaxed_sample(zhat.Hypertree(np.zeros((4, 3))), n=2, temperature=0.5)
+    >>> samples.soft.shape, [tree.shape for tree in samples.hard]
+    ((2, 4, 4, 3), [(7, 3), (7, 3)])
+    >>> tape.vjp(samples.soft).words.shape
+    (4, 3)
     """
     how = run(seed, threads, memory, time, progress)
     raw = _zhat.relaxed_sample(*_drawn(model, n, temperature), how)
@@ -271,6 +285,8 @@ class SparseRelaxedSamples:
     For a semi-Markov chain the position is the last one of a segment, and `lengths` at `length_index` are the
     values of the segment lengths; a row of `length_index` ends in (position, length − 1). `hard` is as in
     `RelaxedSamples`.
+
+    For trees over words, a row of `index` ends in (first word, last word, symbol).
     """
 
     index: NDArray[np.int64]
@@ -282,7 +298,7 @@ class SparseRelaxedSamples:
 
 
 def sparse_relaxed_sample(
-    model: Sequences,
+    model: Sequences | Hypertree,
     n: int = 1,
     temperature: float = 1.0,
     *,
@@ -296,8 +312,9 @@ def sparse_relaxed_sample(
 ) -> tuple[SparseRelaxedSamples, Tape]:
     """As `relaxed_sample`, but over a few randomly chosen states per position: for very many states.
 
-    The options are those of the method `randomized`; `scores` is as in `log_partition`. The cotangent of the
-    tape has the shape of `values`; for a semi-Markov chain it is a pair, for `values` and `lengths`.
+    The options are those of the method `randomized`, or of `randomized-inside` for trees over words; `scores`
+    is as in `log_partition` and only for sequences. The cotangent of the tape has the shape of `values`; for
+    a semi-Markov chain it is a pair, for `values` and `lengths`.
 
     >>> import numpy as np, zhat
     >>> chain = zhat.generate.chain(states=500, steps=4)
@@ -308,9 +325,15 @@ def sparse_relaxed_sample(
     8.0
     >>> tape.vjp(np.ones(samples.values.shape)).emissions.shape
     (4, 500)
+    >>> trees = zhat.generate.hypertree(words=4, heads=500, tags=500, rules="low-rank", rank=3)
+    >>> samples, tape = zhat.ops.sparse_relaxed_sample(trees, n=2, states=20)
+    >>> samples.index.shape[1], round(float(samples.values.sum()), 6)  # seven nodes in each of two trees
+    (4, 14.0)
     """
     how = run(seed, threads, memory, time, progress)
     own = _drawn(model, n, temperature)
+    if scores is not None and isinstance(model, Hypertree):
+        raise InputError("scores: the method randomized-inside has no proposal that takes them")
     raw = _zhat.sparse_relaxed_sample(*own, settings(options), _given(model, scores), how)
     own_columns = slice(1, None) if model._single else slice(None)
     index, values, lengths = raw["index"][:, own_columns], raw["values"], raw["lengths"]
@@ -321,9 +344,10 @@ def sparse_relaxed_sample(
     return samples, Tape(raw["tape"], (model,), shapes)
 
 
-def _drawn(model: Sequences, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
-    if not isinstance(model, (Chain, SemiMarkov)):
-        raise InputError(f"model: expected a zhat.Chain or zhat.SemiMarkov, found {type(model).__name__}")
+def _drawn(model: Sequences | Hypertree, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
+    if not isinstance(model, (Chain, SemiMarkov, Hypertree)):
+        expected = "expected a zhat.Chain, zhat.SemiMarkov or zhat.Hypertree"
+        raise InputError(f"model: {expected}, found {type(model).__name__}")
     return model._native, integer("n", n), real("temperature", temperature)
 
 

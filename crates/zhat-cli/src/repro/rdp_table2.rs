@@ -1,10 +1,10 @@
-//! Table 2: mean squared error of log Z and entropy of chains.
+//! Table 2: mean squared error of log Z and entropy of chains, and of log Z of trees.
 
 use zhat::catalogue::Settings;
 use zhat::{Query, Result};
 
 use super::rdp::{self, Estimator};
-use super::{Setting, header, line};
+use super::{Setting, header, line, rdp_hypertree};
 use crate::output;
 
 /// The paper's mean squared errors of log Z for D, I, L, then of the entropy.
@@ -83,5 +83,5 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         }
         output::print("\n")?;
     }
-    Ok(())
+    rdp_hypertree::run(setting)
 }

@@ -36,8 +36,8 @@ pub use sequence::{
     TransitionGradient,
 };
 pub use tree::{
-    Constituent, DependencyGradient, HeadMarginals, HypertreeGradient, ParseTree, RuleGradient, SpanGradient,
-    SpanMarginals, Tree,
+    Constituent, DependencyGradient, HeadMarginals, HypertreeGradient, ParseTree, RelaxedTrees, RuleGradient,
+    SpanGradient, SpanMarginals, Tree,
 };
 pub use values::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 

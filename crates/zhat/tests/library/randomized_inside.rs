@@ -113,3 +113,64 @@ fn gradients_of_chosen_symbols_agree_with_finite_differences() {
         assert!(drawn.samples[0].iter().all(|tree| model.score(0, &tree.nodes) == tree.score));
     }
 }
+
+/// A mean of 1 with a false-alarm rate of 2·10⁻⁹.
+#[test]
+fn the_two_pass_proposal_is_unbiased_with_and_without_zeros() {
+    for (i, rules) in
+        [RuleForm::LowRank(3), RuleForm::Dense, RuleForm::Sparse(300), RuleForm::Any].into_iter().enumerate()
+    {
+        for zeros in [0.0, 0.75] {
+            let symbols = Symbols { all: 10, heads: 8, tags: 8 };
+            let spans = [SpanForm::PerSymbol, SpanForm::Factored(2)][i % 2];
+            let shape = HypertreeShape { words: 4, symbols, rules, spans, zeros, ..Default::default() };
+            // The first models with many trees: few are left by 75% zeros.
+            let usable = |seed: u64| {
+                let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+                let log_z = method().log_partition(&model, &Run::default()).ok()?.value[0];
+                let trees = method().entropy(&model, &Run::default()).ok()?.value[0];
+                (trees > 0.7).then_some((model, log_z))
+            };
+            let (model, log_z) = (0..200).find_map(usable).unwrap();
+            for selection in [Selection::Threshold, Selection::Draws] {
+                let randomized = RandomizedInside::default()
+                    .states(States::Count(3))
+                    .proposal(SpanProposal::TwoPass)
+                    .selection(selection)
+                    .top(Some(1))
+                    .replicates(1);
+                // A first pass for each estimate.
+                let one = |seed: u64| {
+                    let run = Run::default().with_seed(seed);
+                    randomized.log_partition(&model, &run).unwrap().value[0]
+                };
+                let logs: Vec<f64> = (0..1000).map(one).collect();
+                let (mean, z) = z_score(&logs, log_z);
+                assert!(z.abs() < 6.0, "{rules:?} {zeros} {selection:?}: {mean} z {z}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_two_pass_proposal_has_the_smallest_error_if_spans_matter() {
+    for (zeros, seed) in [(0.0, 1), (0.0, 2), (0.75, 5)] {
+        let (symbols, rules) = (Symbols::same(40), RuleForm::LowRank(3));
+        let spans = SpanForm::PerSymbol;
+        let shape = HypertreeShape { words: 6, symbols, rules, spans, zeros, ..Default::default() };
+        let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+        let log_z = method().log_partition(&model, &Run::default()).unwrap().value[0];
+        let error = |proposal: SpanProposal| {
+            let randomized =
+                RandomizedInside::default().states(States::Count(5)).proposal(proposal).replicates(4);
+            let one = |seed: u64| {
+                let run = Run::default().with_seed(seed);
+                (randomized.log_partition(&model, &run).unwrap().value[0] - log_z).powi(2)
+            };
+            (0..40).map(one).sum::<f64>() / 40.0
+        };
+        let [uniform, local, two_pass] =
+            [SpanProposal::Uniform, SpanProposal::Local, SpanProposal::TwoPass].map(error);
+        assert!(two_pass < local && two_pass < uniform, "{zeros}: {uniform} {local} {two_pass}");
+    }
+}

@@ -38,17 +38,24 @@ mod forecast;
 mod listed;
 mod number;
 mod pass;
+mod proposals;
+mod published;
 mod randomized;
 mod rank;
 mod ranked;
+mod relaxed;
 mod search;
 mod solve;
 mod source;
+mod sparse_relaxed;
 mod states;
 mod tape;
 
 pub use self::number::Number;
+pub use self::published::PublishedInside;
 pub use self::randomized::{RandomizedInside, SpanProposal};
+pub use self::relaxed::RelaxedTreeTape;
+pub use self::sparse_relaxed::{SparseTree, SparseTreeTape, SparseTrees};
 
 use serde::{Deserialize, Serialize};
 
