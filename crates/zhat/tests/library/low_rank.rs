@@ -217,11 +217,16 @@ fn randomized_estimates_are_unbiased_with_and_without_zeros() {
                 .then_some(chain)
         };
         let chain = (0..200).find_map(usable).unwrap();
-        let mut random = Streams::new(5, "low-rank segments").block(k as u64);
-        let scores: Vec<f64> = (0..2 * 9)
-            .map(|_| if random.uniform() < zeros / 2.0 { f64::NEG_INFINITY } else { random.normal() })
-            .collect();
-        let semi = SemiMarkov::new(chain.clone(), Segments::Lengths(scores.into()), 2).unwrap();
+        let with_segments = |seed: u64| {
+            let mut random = Streams::new(seed, "low-rank segments").block(k as u64);
+            let mut score =
+                || if random.uniform() < zeros / 2.0 { f64::NEG_INFINITY } else { random.normal() };
+            let scores: Vec<f64> = (0..2 * 9).map(|_| score()).collect();
+            let semi = SemiMarkov::new(chain.clone(), Segments::Lengths(scores.into()), 2).unwrap();
+            let entropy = ForwardBackward::default().entropy(&semi, &Run::default());
+            entropy.is_ok_and(|found| found.value[0] > 0.7).then_some(semi)
+        };
+        let semi = (0..200).find_map(with_segments).unwrap();
         let (of_chain, of_semi) = (Listed::log_partition(&chain, 0), Listed::log_partition(&semi, 0));
         assert!(of_chain > f64::NEG_INFINITY && of_semi > f64::NEG_INFINITY);
         for proposal in

@@ -69,7 +69,8 @@ fn models() -> Vec<(String, Hypertree<f64>)> {
             let per_sentence = j == 1 && !matches!(rules, RuleForm::Sparse(_));
             let zeros = if (i + j) % 2 == 0 { 0.0 } else { 0.2 };
             let shape = HypertreeShape {
-                words: 4 - (i + j) % 2,
+                // The enumeration has at most four unary steps one below the other.
+                words: if j == 3 { 3 } else { 4 - (i + j) % 2 },
                 batch: 2,
                 ragged: true,
                 symbols,

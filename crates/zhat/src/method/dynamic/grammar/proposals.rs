@@ -3,7 +3,7 @@
 use super::source::{Scores, SpanScores};
 use crate::method::dynamic::randomized::largest;
 use crate::model::Hypertree;
-use crate::numeric::Real;
+use crate::numeric::{Real, log_sum_exp};
 
 /// The logarithm of proposals that all others are negligible to.
 const ABOVE: f64 = 1e3;
@@ -14,6 +14,20 @@ pub struct Local {
     pub positions: usize,
     /// By sentence, first and last word; empty where there is no span.
     pub logs: Vec<Vec<f64>>,
+}
+
+/// The logarithms of the weights with which the whole sentence has each head below its unary rules.
+fn roots<F: Real>(model: &Hypertree<F>, b: usize) -> Vec<f64> {
+    let own: Vec<f64> = model.root(b).iter().map(|root| root.to_f64()).collect();
+    let Some(unary) = model.unary() else { return own };
+    // The closure has entries for every symbol that unary rules involve; the others stay as they are.
+    let entries = &unary.sums().entries;
+    let mut terms: Vec<Vec<f64>> = own.iter().map(|&root| vec![root]).collect();
+    entries.iter().filter(|entry| entry.0 < own.len()).for_each(|entry| terms[entry.0].clear());
+    for &(k, a, log) in entries.iter().filter(|entry| entry.0 < own.len() && entry.1 < own.len()) {
+        terms[a].push(own[k] + log);
+    }
+    terms.iter().map(|terms| log_sum_exp(terms)).collect()
 }
 
 impl Local {
@@ -34,8 +48,7 @@ impl Local {
                         SpanScores::Rows(rows) => rows[at * symbols.heads..(at + 1) * symbols.heads].to_vec(),
                     };
                     if (i, j + 1) == (0, length) {
-                        let roots = model.root(b);
-                        row.iter_mut().zip(roots).for_each(|(x, root)| *x += root.to_f64());
+                        row.iter_mut().zip(roots(model, b)).for_each(|(x, root)| *x += root);
                     }
                     logs[(b * t + i) * t + j] = row;
                 }
