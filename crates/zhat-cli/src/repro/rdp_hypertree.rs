@@ -68,9 +68,10 @@ fn estimators(symbols: usize) -> Vec<(Estimator, Option<usize>)> {
 }
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
-    output::print(
-        "Mean squared error of log Z of binary trees. The scores of a node depend on its symbol only, so that log Z is known in closed form, and symbols chosen\n\
-         by their scores (threshold, local) have no variance: these models are trivial. For others see rdp-trees.\n\n",
+    rdp::introduce(
+        "Mean squared error of log Z of binary trees, for dense (D), intermediate (I) and long-tailed (L) scores. The scores of a node depend on its symbol only, so\n\
+         log Z is known in closed form, and symbols chosen by their scores (threshold, local) have no variance: these models are trivial. For others see rdp-trees.",
+        setting,
     )?;
     for (symbols, words, paper) in PAPER.iter().filter(|(symbols, ..)| !setting.quick || *symbols == 2000) {
         let mut models = Vec::new();
