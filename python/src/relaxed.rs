@@ -6,19 +6,21 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
 use zhat::dynamic::{
-    ForwardBackward, RandomizedForward, SequenceModel, SparseCotangent, SparsePath, SparseSamples,
+    ChartNumber, ForwardBackward, InsideOutside, RandomizedForward, RandomizedInside, SequenceModel,
+    SparseCotangent, SparsePath, SparseSamples,
 };
-use zhat::query::{AnyValue, IntoValue, RelaxedSamples, Tensors};
+use zhat::model::Hypertree;
+use zhat::query::{AnyValue, IntoValue, ParseTree, RelaxedSamples, Tensors};
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{Precision, handed_over};
 use crate::either;
 use crate::model::Model;
-use crate::ops::{Backward, Cotangent, Tape, randomized};
+use crate::ops::{Backward, Cotangent, Tape, configured, randomized};
 use crate::run::Run;
 
 /// A floating-point type whose cotangents are arrays of the same type.
-pub trait CotangentOf: Precision {
+pub trait CotangentOf: Precision + ChartNumber {
     fn weights(cotangent: &Cotangent) -> zhat::Result<&[Self]>;
 }
 
@@ -45,7 +47,8 @@ type Paths<'py> = Vec<Bound<'py, PyArrayDyn<i64>>>;
 pub enum Hard<'py> {
     /// For each sequence, one path per row.
     Paths(Paths<'py>),
-    /// For each sequence and sample, one segment per row: (state, length).
+    /// For each sequence and sample, one segment per row: (state, length); or one node of a tree per row: (first
+    /// word, last word, symbol).
     Segments(Vec<Paths<'py>>),
 }
 
@@ -103,7 +106,7 @@ pub fn named<G: IntoValue<M>, M>(gradient: G, model: &M) -> Tensors {
 #[derive(IntoPyObject)]
 pub struct Dense<'py> {
     hard: Hard<'py>,
-    /// (B, count, T, N).
+    /// (B, count, T, N), or (B, count, T, T, S) for trees.
     soft: Bound<'py, PyAny>,
     /// (B, count, T, L), only for segments.
     lengths: Option<Bound<'py, PyAny>>,
@@ -114,7 +117,7 @@ pub struct Dense<'py> {
 #[derive(IntoPyObject)]
 pub struct Sparse<'py> {
     hard: Hard<'py>,
-    /// (sequence, sample, position, state) of each entry.
+    /// (sequence, sample, position, state) of each entry, or (sentence, sample, first word, last word, symbol).
     index: Bound<'py, PyArrayDyn<i64>>,
     values: Bound<'py, PyAny>,
     /// (sequence, sample, position, length − 1) of each entry of `lengths`, only for segments.
@@ -125,7 +128,7 @@ pub struct Sparse<'py> {
     tape: Tape,
 }
 
-/// Relaxed samples of a chain or a semi-Markov chain from all its states.
+/// Relaxed samples of a chain, a semi-Markov chain or trees over words from all their states.
 #[pyfunction]
 pub fn relaxed_sample<'py>(
     py: Python<'py>,
@@ -136,7 +139,9 @@ pub fn relaxed_sample<'py>(
 ) -> PyResult<Dense<'py>> {
     either!(model, Chain, chain => dense(py, chain, count, temperature, run), {
         either!(model, SemiMarkov, semi => dense(py, semi, count, temperature, run), {
-            Err(not_a_sequence())
+            either!(model, Hypertree, trees => dense_trees(py, trees, count, temperature, run), {
+                Err(no_relaxation())
+            })
         })
     })
 }
@@ -184,11 +189,17 @@ pub fn sparse_relaxed_sample<'py>(
     scores: Option<&Bound<'py, PyAny>>,
     run: &Bound<'py, Run>,
 ) -> PyResult<Sparse<'py>> {
-    let method = randomized(settings, scores)?;
     let drawn = (count, temperature);
+    if model.get::<Hypertree<f32>>().is_some() || model.get::<Hypertree<f64>>().is_some() {
+        let method = configured("randomized-inside", settings)?;
+        return either!(model, Hypertree, trees => sparse_trees(py, trees, method, drawn, run), {
+            Err(no_relaxation())
+        });
+    }
+    let method = randomized(settings, scores)?;
     either!(model, Chain, chain => sparse(py, chain, method, drawn, run), {
         either!(model, SemiMarkov, semi => sparse(py, semi, method, drawn, run), {
-            Err(not_a_sequence())
+            Err(no_relaxation())
         })
     })
 }
@@ -261,6 +272,84 @@ pub fn taken<F: Copy>(rest: &mut &[F], size: usize) -> Vec<F> {
     own.to_vec()
 }
 
-fn not_a_sequence() -> PyErr {
-    crate::error::argument("model", "relaxed samples are of sequences")
+fn no_relaxation() -> PyErr {
+    crate::error::argument("model", "relaxed samples are of sequences and of trees over words")
+}
+
+/// The nodes of trees as arrays, one per sentence and sample.
+fn tree_arrays<'py>(py: Python<'py>, drawn: &[Vec<&ParseTree>]) -> PyResult<Hard<'py>> {
+    let one = |tree: &&ParseTree| {
+        let row = |node: &zhat::query::Constituent| [node.first, node.last, node.symbol].map(|x| x as i64);
+        handed_over(py, tree.nodes.iter().flat_map(row).collect(), &[tree.nodes.len(), 3])
+    };
+    let each = |drawn: &Vec<&ParseTree>| drawn.iter().map(one).collect::<PyResult<_>>();
+    Ok(Hard::Segments(drawn.iter().map(each).collect::<PyResult<_>>()?))
+}
+
+fn dense_trees<'py, F: CotangentOf>(
+    py: Python<'py>,
+    model: &Hypertree<F>,
+    count: usize,
+    temperature: f64,
+    run: &Bound<'py, Run>,
+) -> PyResult<Dense<'py>>
+where
+    zhat::query::HypertreeGradient<F>: IntoValue<Hypertree<F>>,
+{
+    let (cancel, own, model) = (Arc::<AtomicBool>::default(), model.clone(), model.clone());
+    let (trees, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
+        InsideOutside::default().relaxed_samples_with_tape(&model, count, temperature, run)
+    })?;
+    let hard: Vec<Vec<&ParseTree>> = trees.hard.iter().map(|own| own.iter().collect()).collect();
+    let hard = tree_arrays(py, &hard)?;
+    let backward: Arc<Backward> =
+        Arc::new(move |cotangent| Ok(vec![named(tape.vjp(F::weights(cotangent)?)?, &own)]));
+    let soft = handed_over(py, trees.values, &trees.shape)?.into_any();
+    Ok(Dense { hard, soft, lengths: None, tape: Tape::new(backward, run, cancel) })
+}
+
+fn sparse_trees<'py, F: CotangentOf>(
+    py: Python<'py>,
+    model: &Hypertree<F>,
+    method: RandomizedInside,
+    (count, temperature): (usize, f64),
+    run: &Bound<'py, Run>,
+) -> PyResult<Sparse<'py>>
+where
+    zhat::query::HypertreeGradient<F>: IntoValue<Hypertree<F>>,
+{
+    let (cancel, own, model) = (Arc::<AtomicBool>::default(), model.clone(), model.clone());
+    let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
+        method.relaxed_samples_with_tape(&model, count, temperature, run)
+    })?;
+    let hard: Vec<Vec<&ParseTree>> =
+        drawn.samples.iter().map(|own| own.iter().map(|tree| &tree.hard).collect()).collect();
+    let hard = tree_arrays(py, &hard)?;
+    let (mut index, mut values, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+    for (b, trees) in drawn.samples.iter().enumerate() {
+        sizes.push(trees.iter().map(|tree| tree.values.len()).collect::<Vec<usize>>());
+        for (s, tree) in trees.iter().enumerate() {
+            for node in &tree.nodes {
+                index.extend([b, s, node.first, node.last, node.symbol].map(|x| x as i64));
+            }
+            values.extend_from_slice(&tree.values);
+        }
+    }
+    let entries = values.len();
+    let backward: Arc<Backward> = Arc::new(move |cotangent| {
+        let mut rest = F::weights(cotangent)?;
+        let mut take = |&size: &usize| taken(&mut rest, size);
+        let nested: Vec<Vec<Vec<F>>> =
+            sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
+        Ok(vec![named(tape.vjp(&nested)?, &own)])
+    });
+    Ok(Sparse {
+        hard,
+        index: handed_over(py, index, &[entries, 5])?,
+        values: PyArray1::from_vec(py, values).into_any(),
+        length_index: None,
+        lengths: None,
+        log_weights: drawn.log_weights.into_iter().map(|logs| PyArray1::from_vec(py, logs)).collect(),
+        tape: Tape::new(backward, run, cancel),
+    })
 }

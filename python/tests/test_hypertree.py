@@ -234,6 +234,59 @@ def test_gradients_agree_with_finite_differences(rules: str, spans: str) -> None
         assert array.shape == arrays[name].shape
 
 
+@pytest.mark.parametrize("rules", ["any", "dense", "sparse", "low-rank"])
+def test_relaxed_trees_and_their_gradients(rules: str) -> None:
+    shape: dict[str, Any] = {"heads": 3, "tags": 3, "overlap": 1, "count": 30, "rank": 2}
+    base = zhat.generate.hypertree(4, 2, ragged=True, rules=rules, spans="per-span", seed=5, **shape)
+    fixed: dict[str, Any] = {"lengths": base.lengths, "rule_symbols": base.rule_symbols}
+    fixed |= {"symbols": 5, "heads": 3}
+    arrays = arrays_of(base)
+    few: dict[str, Any] = {"states": 2, "proposal": "uniform", "replicates": 2}
+    operations: list[Any] = [
+        lambda own: zhat.ops.relaxed_sample(own, 2, 0.7, seed=3),
+        lambda own: zhat.ops.sparse_relaxed_sample(own, 2, 0.7, seed=3, **few),
+    ]
+    rng = np.random.default_rng(1)
+    for dense, operation in zip((True, False), operations, strict=True):
+        model = zhat.Hypertree(**arrays, **fixed)
+        samples, tape = operation(model)
+        soft = samples.soft if dense else samples.values
+        if dense:
+            assert soft.shape == (2, 2, 4, 4, 5)
+            nodes = np.array([[2 * n - 1] * 2 for n in base.lengths])
+            assert soft.sum(axis=(2, 3, 4)) == pytest.approx(nodes)
+        else:
+            assert samples.index.shape == (soft.size, 5)
+            assert [len(weights) for weights in samples.log_weights] == [2, 2]
+        for b, drawn in enumerate(samples.hard):
+            assert [tree.shape for tree in drawn] == [(2 * base.lengths[b] - 1, 3)] * 2
+            assert all(np.isfinite(model.score(tree, b)) for tree in drawn)
+        weights = rng.normal(size=soft.shape)
+        gradient = tape.vjp(weights)
+        for name, array in arrays.items():
+            direction = rng.normal(size=array.shape)
+            ends = []
+            for step in (1e-5, -1e-5):
+                other = operation(zhat.Hypertree(**{**arrays, name: array + step * direction}, **fixed))[0]
+                ends.append(float(np.vdot(other.soft if dense else other.values, weights)))
+            exact = float((getattr(gradient, name) * direction).sum())
+            assert exact == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-6), (dense, name)
+        with pytest.raises(zhat.InputError, match="cotangent: found shape"):
+            tape.vjp(weights[:1])
+    with pytest.raises(zhat.InputError, match="temperature"):
+        zhat.ops.relaxed_sample(base, 1, 0.0)
+    with pytest.raises(zhat.InputError, match="scores"):
+        zhat.ops.sparse_relaxed_sample(base, 1, scores=np.zeros(3))
+
+
+def test_the_published_estimator_is_called_biased() -> None:
+    model = zhat.generate.hypertree(4, heads=30, tags=30, overlap=30, rules="low-rank", rank=2, seed=1)
+    found = model.log_partition(method="randomized-inside-published", states=10, top=5)
+    assert found.guarantee.kind == "heuristic"
+    assert "smaller than Z" in str(found.guarantee)
+    assert found.value < model.log_partition().value
+
+
 def test_divergences_agree_with_enumeration() -> None:
     shape: dict[str, Any] = {"heads": 2, "tags": 2, "rules": "low-rank", "rank": 2}
     p, q = (zhat.generate.hypertree(4, seed=seed, **shape) for seed in (1, 2))

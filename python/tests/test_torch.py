@@ -124,6 +124,16 @@ def test_relaxed_segmentations() -> None:
     assert torch.autograd.gradcheck(soft, own)
 
 
+def test_relaxed_trees() -> None:
+    words = torch.tensor(np.random.default_rng(3).normal(size=(2, 3, 2)), requires_grad=True)
+    rules = torch.tensor(np.random.default_rng(4).normal(size=(2, 2, 2)), requires_grad=True)
+
+    def soft(words: Any, rules: Any) -> Any:
+        return zt.relaxed_sample(zt.Model(zhat.Hypertree, words=words, rules=rules), n=2, temperature=0.7)[0]
+
+    assert torch.autograd.gradcheck(soft, (words, rules))
+
+
 def test_a_batch_of_different_lengths() -> None:
     own = tensors(zhat.generate.chain(3, 4, 2, seed=2))
     zt.log_partition(zt.Chain(*own, lengths=[4, 2])).sum().backward()

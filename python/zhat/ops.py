@@ -36,6 +36,7 @@ from ._arguments import scores as real_array
 from ._model import Model
 from .dependency import DependencyTree
 from .errors import InputError
+from .hypertree import Hypertree
 from .runtime import Progress, run
 from .sequence import Chain, SemiMarkov
 
@@ -44,7 +45,7 @@ Differentiable: TypeAlias = Model[Any, Any, Any, Any, Any, Any]
 
 Sequences: TypeAlias = Chain | SemiMarkov
 
-Sampled: TypeAlias = Sequences | DependencyTree
+Sampled: TypeAlias = Sequences | DependencyTree | Hypertree
 
 
 class Tape:
@@ -217,6 +218,11 @@ class RelaxedSamples:
 
     For dependency trees `soft` is (n, T, T + 1), or (B, n, T, T + 1) for a batch, with one more axis for labels:
     the values of the heads of each word, as in `marginals`. `hard` is a `TreeSamples`.
+
+    For trees over words, `soft` is (n, T, T, S) or (B, n, T, T, S), by first word, last word and symbol: the
+    expected numbers of nodes under scores with Gumbel noise, divided by the temperature. `hard` are the best
+    trees of these scores, as a list with one array per sample and rows (first word, last word, symbol); for a
+    batch it is a list of such lists. They are approximate samples.
     """
 
     soft: NDArray[Any]
@@ -236,6 +242,9 @@ def relaxed_sample(
     progress: Progress | None = None,
 ) -> tuple[RelaxedSamples, Tape]:
     """`n` exact samples, their relaxation softmax((log p + Gumbel noise) / temperature), and its tape.
+
+    For trees over words, the samples are approximate: the best trees of scores with Gumbel noise, and the
+    expected numbers of nodes under these scores divided by the temperature (stochastic softmax).
 
     The cotangent of the tape has the shape of `soft`; for a semi-Markov chain it is a pair with the shapes of
     `soft` and `lengths`. Hard samples are treated as constants. A lower temperature brings the soft samples
@@ -263,6 +272,11 @@ def relaxed_sample(
     >>> samples, tape = zhat.ops.relaxed_sample(trees, n=2, temperature=0.5)
     >>> samples.soft.shape, samples.hard.heads.shape, tape.vjp(samples.soft).arcs.shape
     ((2, 4, 5), (2, 4), (4, 4))
+    >>> samples, tape = zhat.ops.relaxed_sample(zhat.Hypertree(np.zeros((4, 3))), n=2, temperature=0.5)
+    >>> samples.soft.shape, [tree.shape for tree in samples.hard]
+    ((2, 4, 4, 3), [(7, 3), (7, 3)])
+    >>> tape.vjp(samples.soft).words.shape
+    (4, 3)
     """
     how = run(seed, threads, memory, time, progress)
     if isinstance(model, DependencyTree):
@@ -289,6 +303,8 @@ class SparseRelaxedSamples:
     For a semi-Markov chain the position is the last one of a segment, and `lengths` at `length_index` are the
     values of the segment lengths; a row of `length_index` ends in (position, length − 1). `hard` is as in
     `RelaxedSamples`.
+
+    For trees over words, a row of `index` ends in (first word, last word, symbol).
     """
 
     index: NDArray[np.int64]
@@ -314,8 +330,9 @@ def sparse_relaxed_sample(
 ) -> tuple[SparseRelaxedSamples, Tape]:
     """As `relaxed_sample`, but over a few randomly chosen states per position: for very many states.
 
-    The options are those of the method `randomized`; `scores` is as in `log_partition`. The cotangent of the
-    tape has the shape of `values`; for a semi-Markov chain it is a pair, for `values` and `lengths`.
+    The options are those of the method `randomized`, or of `randomized-inside` for trees over words; `scores`
+    is as in `log_partition` and only for sequences. The cotangent of the tape has the shape of `values`; for
+    a semi-Markov chain it is a pair, for `values` and `lengths`.
 
     For projective dependency trees, a few heads of each word are kept, and the options are those of the method
     `randomized-inside`. A row of `index` is (sample, word, head) or (sample, word, head, label), preceded by the
@@ -370,8 +387,8 @@ def _sparse_trees(
 
 
 def _drawn(model: Sampled, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
-    if not isinstance(model, (Chain, SemiMarkov, DependencyTree)):
-        known = "zhat.Chain, zhat.SemiMarkov or zhat.DependencyTree"
+    if not isinstance(model, (Chain, SemiMarkov, DependencyTree, Hypertree)):
+        known = "zhat.Chain, zhat.SemiMarkov, zhat.DependencyTree or zhat.Hypertree"
         raise InputError(f"model: expected a {known}, found {type(model).__name__}")
     return model._native, integer("n", n), real("temperature", temperature)
 

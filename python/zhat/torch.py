@@ -93,7 +93,7 @@ def kl(p: Model, q: Model, *, checkpoint: bool = False) -> torch.Tensor:
 
 
 def relaxed_sample(model: Model, n: int = 1, temperature: float = 1.0, *, seed: int = 0) -> tuple[Any, Any]:
-    """Relaxed samples, with gradients, and the hard paths: `zhat.ops.relaxed_sample`.
+    """Relaxed samples, with gradients, and the hard paths or trees: `zhat.ops.relaxed_sample`.
 
     With `segments` the relaxed samples are a pair of tensors, for the states and for the lengths.
     """

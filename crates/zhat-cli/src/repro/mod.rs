@@ -9,10 +9,12 @@ mod lifted_table1;
 mod mushroom;
 mod rdp;
 mod rdp_graph;
+mod rdp_hypertree;
 mod rdp_scaling;
 mod rdp_table2;
 mod rdp_table3;
 mod rdp_table4;
+mod rdp_trees;
 mod rdp_variance;
 mod sccq;
 mod sccq_error;
@@ -59,7 +61,7 @@ impl Setting<'_> {
 const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "rdp-table2",
-        about: "Fu et al. 2022, Table 2, chain columns: mean squared error of log Z and entropy",
+        about: "Fu et al. 2022, Table 2: mean squared error of log Z and entropy of chains, and of log Z of trees",
         run: rdp_table2::run,
     },
     Experiment {
@@ -71,6 +73,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "rdp-table4",
         about: "Fu et al. 2022, Table 4: mean squared error by proposal",
         run: rdp_table4::run,
+    },
+    Experiment {
+        name: "rdp-trees",
+        about: "randomized inside on trees with scores of spans and rules of low rank: error by proposal, at equal K and at equal time",
+        run: rdp_trees::run,
     },
     Experiment {
         name: "rdp-scaling",

@@ -41,6 +41,7 @@ pub fn ask(model: &Model, query: Query, method: &str, settings: &Settings, run: 
 #[derive(Clone)]
 pub struct Estimator {
     pub name: String,
+    pub method: &'static str,
     pub settings: Settings,
 }
 
@@ -54,6 +55,7 @@ impl Estimator {
         ];
         Estimator {
             name: name.into(),
+            method: "randomized",
             settings: settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
@@ -75,6 +77,45 @@ impl Estimator {
     /// Our estimator: threshold selection.
     pub fn threshold(proposal: &str, percent: usize, chosen: usize) -> Self {
         Estimator::new(format!("threshold, {percent}%, {proposal}"), proposal, "threshold", chosen)
+    }
+}
+
+/// Estimators on trees over words.
+impl Estimator {
+    fn on_trees(name: String, proposal: &str, selection: &str, states: usize) -> Self {
+        Estimator { method: "randomized-inside", ..Estimator::new(name, proposal, selection, states) }
+    }
+
+    /// Only the K symbols of each span with the largest scores; biased.
+    pub fn top_symbols(symbols: usize, chosen: usize) -> Self {
+        let percent = 100.0 * chosen as f64 / symbols as f64;
+        Estimator::on_trees(format!("top K = {chosen} ({percent}%)"), "local", "top", chosen)
+    }
+
+    /// The paper's sampler: the K₁ symbols with the largest scores and K₂ = K₁ uniform draws, by Eq. 18 as printed
+    /// (biased), or with the products that it leaves out.
+    pub fn paper_on_trees(half: usize, as_printed: bool) -> Self {
+        let recursion = if as_printed { "Eq. 18" } else { "all products" };
+        let name = format!("paper, K₁ = K₂ = {half}, {recursion}");
+        let mut estimator = Estimator::on_trees(name, "uniform-tail", "draws", 2 * half);
+        estimator.settings.insert("top".into(), json!(half));
+        if as_printed {
+            estimator.method = "randomized-inside-published";
+            estimator.settings.remove("proposal");
+            estimator.settings.remove("selection");
+        }
+        estimator
+    }
+
+    /// Our estimator: threshold selection.
+    pub fn threshold_on_trees(proposal: &str, chosen: usize) -> Self {
+        Estimator::on_trees(format!("threshold, K = {chosen}, {proposal}"), proposal, "threshold", chosen)
+    }
+
+    /// The mean of several replicates.
+    pub fn replicates(mut self, count: usize) -> Self {
+        self.settings.insert("replicates".into(), json!(count));
+        self
     }
 }
 
@@ -102,7 +143,7 @@ pub fn errors(
 ) -> Result<Errors> {
     let started = Instant::now();
     // A deterministic estimator is run only once.
-    let random = estimator.settings["selection"] != json!("top");
+    let random = estimator.settings.get("selection") != Some(&json!("top"));
     let runs = if random { setting.runs } else { 1 };
     let mut differences = Vec::with_capacity(runs);
     for i in 0..runs {
@@ -110,7 +151,7 @@ pub fn errors(
             .run
             .clone()
             .with_seed(setting.run.seed().wrapping_mul(1_000_003).wrapping_add(1 + i as u64));
-        differences.push(ask(model, query, "randomized", &estimator.settings, &run)? - truth);
+        differences.push(ask(model, query, estimator.method, &estimator.settings, &run)? - truth);
     }
     let count = runs as f64;
     let bias = differences.iter().sum::<f64>() / count;

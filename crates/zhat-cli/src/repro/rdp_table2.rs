@@ -1,10 +1,10 @@
-//! Table 2: mean squared error of log Z and entropy of chains.
+//! Table 2: mean squared error of log Z and entropy of chains, and of log Z of trees.
 
 use zhat::catalogue::Settings;
 use zhat::{Query, Result};
 
 use super::rdp::{self, Estimator};
-use super::{Setting, header, line};
+use super::{Setting, header, line, rdp_hypertree};
 use crate::output;
 
 /// The paper's mean squared errors of log Z for D, I, L, then of the entropy.
@@ -48,6 +48,8 @@ fn estimators(states: usize) -> Vec<(Estimator, Option<usize>)> {
 }
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
+    // First, because it takes seconds.
+    rdp_hypertree::run(setting)?;
     rdp::introduce(
         "Mean squared error of log Z and of the entropy of chains, for dense (D), intermediate (I) and long-tailed (L) emissions.\n\
          The paper's models with N = 2000 are not public; the generator for N = 10,000 is used for both.",

@@ -36,8 +36,8 @@ pub use sequence::{
     TransitionGradient,
 };
 pub use tree::{
-    Constituent, DependencyGradient, HeadMarginals, HypertreeGradient, ParseTree, RelaxedTrees, RuleGradient,
-    SpanGradient, SpanMarginals, SparseTree, SparseTrees, Tree,
+    Constituent, DependencyGradient, HeadMarginals, HypertreeGradient, ParseTree, RelaxedParses,
+    RelaxedTrees, RuleGradient, SpanGradient, SpanMarginals, SparseTree, SparseTrees, Tree,
 };
 pub use values::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 

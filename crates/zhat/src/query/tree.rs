@@ -95,6 +95,20 @@ pub struct SpanMarginals<F> {
     pub values: Vec<F>,
 }
 
+/// Relaxed samples of trees over words: the expected numbers of nodes under scores with Gumbel noise, divided by
+/// a temperature.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RelaxedParses<F> {
+    /// B, the number of samples, T, T and S.
+    pub shape: [usize; 5],
+    /// The best trees of the scores with noise, for each sentence and sample; none if a sentence has no tree.
+    /// Their scores are those without noise.
+    pub hard: Vec<Vec<ParseTree>>,
+    /// By sentence, sample, first word, last word and symbol; zero where there is no span. A node that unary
+    /// rules rewrite counts once, with the symbol that is divided or covers a word.
+    pub values: Vec<F>,
+}
+
 /// The gradient with respect to the scores of a [`Hypertree`](crate::model::Hypertree); for log Z the expected
 /// number of times that each is used.
 #[derive(Clone, Debug, PartialEq)]

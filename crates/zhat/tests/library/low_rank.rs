@@ -1,15 +1,15 @@
 //! Low-rank transitions: every answer agrees with that of the chain that has the same transitions as a table.
 
-use zhat::dynamic::ForwardBackward;
+use zhat::dynamic::{ForwardBackward, RandomizedForward, Selection, SequenceModel, StateProposal, States};
 use zhat::internal::numeric::log_sum_exp;
 use zhat::model::generate::{self, ChainShape, TransitionForm};
-use zhat::model::{Chain, Evidence, Observed, Transitions};
+use zhat::model::{Chain, Evidence, Observed, Segments, SemiMarkov, Transitions};
 use zhat::query::{ChainGradient, Divergence, Entropy, FactorMarginals, KBest, Map, Marginals};
 use zhat::query::{Sample, TransitionGradient};
 use zhat::random::Streams;
 use zhat::{Error, LogPartition, Model, Real, Run};
 
-use crate::support::sequences::close;
+use crate::support::sequences::{Listed, close};
 
 /// The chain with the same transitions in a table.
 fn dense<F: Real>(chain: &Chain<F>) -> Chain<F> {
@@ -184,4 +184,65 @@ fn answers_have_the_same_bits_for_all_threads() {
     let one = answers(1);
     assert_eq!(one, answers(2));
     assert_eq!(one, answers(3));
+}
+
+/// A mean of 1 with a false-alarm rate of 2·10⁻⁹.
+fn assert_mean_one(what: &str, ratios: &[f64]) {
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / n;
+    let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let z = (mean - 1.0) / (variance / n).sqrt().max(1e-12);
+    assert!(z.abs() < 6.0, "{what}: mean {mean}, z = {z}");
+}
+
+/// The estimates of many replicates with several first passes, relative to Z.
+fn ratios<M: SequenceModel>(model: &M, method: &RandomizedForward, log_z: f64) -> Vec<f64> {
+    let of = |seed: u64| {
+        let choice = method.choose(model, &Run::default().with_seed(seed)).unwrap();
+        choice.log_estimates(0).iter().map(|log| (log - log_z).exp()).collect::<Vec<f64>>()
+    };
+    (0..20).flat_map(of).collect()
+}
+
+#[test]
+fn randomized_estimates_are_unbiased_with_and_without_zeros() {
+    for (k, zeros) in [0.0, 0.75].into_iter().enumerate() {
+        let transitions = TransitionForm::LowRank { rank: 3 };
+        let shape =
+            ChainShape { states: 9, steps: 4, batch: 1, ragged: false, transitions, strength: 1.0, zeros };
+        // The first chain with many paths; 75% zeros leave a single path in some.
+        let usable = |seed: u64| {
+            let chain: Chain<f64> = generate::chain(&shape, seed).unwrap();
+            (ForwardBackward::default().entropy(&chain, &Run::default()).unwrap().value[0] > 1.0)
+                .then_some(chain)
+        };
+        let chain = (0..200).find_map(usable).unwrap();
+        let with_segments = |seed: u64| {
+            let mut random = Streams::new(seed, "low-rank segments").block(k as u64);
+            let mut score =
+                || if random.uniform() < zeros / 2.0 { f64::NEG_INFINITY } else { random.normal() };
+            let scores: Vec<f64> = (0..2 * 9).map(|_| score()).collect();
+            let semi = SemiMarkov::new(chain.clone(), Segments::Lengths(scores.into()), 2).unwrap();
+            let entropy = ForwardBackward::default().entropy(&semi, &Run::default());
+            entropy.is_ok_and(|found| found.value[0] > 0.7).then_some(semi)
+        };
+        let semi = (0..200).find_map(with_segments).unwrap();
+        let (of_chain, of_semi) = (Listed::log_partition(&chain, 0), Listed::log_partition(&semi, 0));
+        assert!(of_chain > f64::NEG_INFINITY && of_semi > f64::NEG_INFINITY);
+        for proposal in
+            [StateProposal::Uniform, StateProposal::Local, StateProposal::Forward, StateProposal::TwoPass]
+        {
+            for selection in [Selection::Threshold, Selection::Draws] {
+                let method = RandomizedForward::default()
+                    .states(States::Count(3))
+                    .proposal(proposal)
+                    .selection(selection)
+                    .top(Some(1))
+                    .replicates(200);
+                let what = format!("{zeros} {proposal:?} {selection:?}");
+                assert_mean_one(&format!("chain {what}"), &ratios(&chain, &method, of_chain));
+                assert_mean_one(&format!("semi-Markov {what}"), &ratios(&semi, &method, of_semi));
+            }
+        }
+    }
 }

@@ -10,7 +10,12 @@ mod sequence;
 pub(crate) mod tree;
 
 pub use forward_backward::{ForwardBackward, RelaxedTape};
-pub use grammar::{InsideOutside, RandomizedInside, SpanProposal, TreeChoice};
+#[doc(hidden)]
+pub use grammar::Number as ChartNumber;
+pub use grammar::{
+    InsideOutside, PublishedInside, RandomizedInside, RelaxedParseTape, SpanProposal, SparseParse,
+    SparseParseTape, SparseParses, TreeChoice,
+};
 pub use randomized::{
     Chosen, RandomizedForward, Selection, SparseCotangent, SparsePath, SparseSamples, SparseTape,
     StateChoice, StateProposal, States, Support,

@@ -40,17 +40,24 @@ mod multiplier;
 mod no_parse;
 mod number;
 mod pass;
+mod proposals;
+mod published;
 pub(crate) mod randomized;
 mod rank;
 mod ranked;
+mod relaxed;
 mod search;
 mod solve;
 mod source;
+mod sparse_relaxed;
 mod states;
 mod tape;
 
 pub use self::number::Number;
+pub use self::published::PublishedInside;
 pub use self::randomized::{RandomizedInside, SpanProposal};
+pub use self::relaxed::RelaxedParseTape;
+pub use self::sparse_relaxed::{SparseParse, SparseParseTape, SparseParses};
 
 use serde::{Deserialize, Serialize};
 

@@ -86,7 +86,12 @@ impl<F: Real> Task<'_, F> {
     /// The derivatives of the scores of unary rules.
     fn unary_slopes(&self) -> Vec<f64> {
         let count = self.model.unary().map_or(0, |unary| unary.rules().len());
-        self.source().with_slopes(count, |scores, out| out.copy_from_slice(&scores.unary())).1
+        // A direction may leave the unary rules out.
+        let read = |scores: &dyn Scores, out: &mut [f64]| {
+            out.iter_mut().for_each(|x| *x = 0.0);
+            out.iter_mut().zip(scores.unary()).for_each(|(x, score)| *x = score);
+        };
+        self.source().with_slopes(count, read).1
     }
 }
 

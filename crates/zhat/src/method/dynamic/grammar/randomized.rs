@@ -8,10 +8,11 @@
 //! because the nodes of a tree have different words, and their symbols are chosen independently. It is the
 //! partition function of the same model with log w added to the scores of spans, so all products of likely and
 //! of sampled symbols are in it (the published recursion, Eq. 18, leaves out those of a likely and a sampled
-//! symbol, and its estimate is too small). The exact passes on it give the gradient, the entropy log Ẑ −
+//! symbol, and its estimate is too small; see `published`). The exact passes on it give the gradient, the entropy log Ẑ −
 //! Ê\[score\] and samples, for fixed choices.
 //!
-//! Proposals: *uniform*; *local*, the scores of words and spans; *two-pass*, inside times outside of a first
+//! Proposals: *uniform*; *uniform-tail*, in which the symbols with the largest scores are kept and the others are
+//! equal; *local*, the scores of words and spans; *two-pass*, inside times outside of a first
 //! pass with its own random numbers, 0.95 of it and 0.05 of *local*, which keeps it positive wherever it must
 //! be. Time per replicate T³·R + T²·K·R for rules of rank R, and T²·N for the proposal; *two-pass* adds one pass
 //! over all symbols, shared by the replicates. Guarantee of log Z: unbiased with replicates and Markov's lower
@@ -31,8 +32,8 @@ use super::derive::AtRandom;
 use super::divergence::additive;
 use super::number::Number;
 use super::pass::Purpose;
+use super::proposals::Local;
 use super::solve::{Solutions, solve_chosen};
-use super::source::{Scores, SpanScores};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
@@ -67,6 +68,9 @@ pub enum SpanProposal {
     Local,
     /// Inside times outside of a first pass.
     TwoPass,
+    /// The symbols with the largest scores with certainty, all others with equal probability: the published
+    /// choice. `top` is the number of the former.
+    UniformTail,
 }
 
 /// Randomized inference on trees over words and on projective dependency trees.
@@ -111,63 +115,23 @@ options!(RandomizedInside {
     confidence: f64 => INSIDE_UNIT,
 });
 
-/// The local scores of every word and span of a batch, by sentence, first and last word.
-struct Local {
-    positions: usize,
-    logs: Vec<Vec<f64>>,
-}
-
-impl Local {
-    fn new<F: Real>(model: &Hypertree<F>) -> Self {
-        let (t, symbols) = (model.positions(), model.symbols());
-        let mut logs = vec![Vec::new(); model.batch() * t * t];
-        for (b, &length) in model.lengths().iter().enumerate() {
-            for i in 0..length {
-                let mut row = vec![0.0; symbols.tags];
-                Scores::word(model, b, i, &mut row);
-                logs[(b * t + i) * t + i] = row;
-                let list: Vec<(usize, usize, usize)> = (i + 1..length).map(|j| (b, i, j)).collect();
-                let scores = Scores::spans(model, &list);
-                for (at, &(_, _, j)) in list.iter().enumerate() {
-                    let mut row = match &scores {
-                        SpanScores::None => vec![0.0; symbols.heads],
-                        SpanScores::Each(each) => vec![each[at]; symbols.heads],
-                        SpanScores::Rows(rows) => rows[at * symbols.heads..(at + 1) * symbols.heads].to_vec(),
-                    };
-                    if (i, j + 1) == (0, length) {
-                        let roots = model.root(b);
-                        row.iter_mut().zip(roots).for_each(|(x, root)| *x += root.to_f64());
-                    }
-                    logs[(b * t + i) * t + j] = row;
-                }
-            }
-        }
-        Local { positions: t, logs }
-    }
-
-    /// The same with equal proposals for all symbols that are possible.
-    fn uniform(mut self) -> Self {
-        let flat = |x: &mut f64| *x = if *x > f64::NEG_INFINITY { 0.0 } else { *x };
-        self.logs.iter_mut().flatten().for_each(flat);
-        self
-    }
-}
-
 /// The choices of all replicates and their estimates.
-struct Replicates<F: Real> {
+pub(super) struct Replicates<F: Real> {
+    pub choices: Vec<Arc<Choices>>,
+    /// One per replicate, if they are needed.
     solutions: Vec<Solutions<F>>,
     /// log Ẑᵣ of every sentence, by replicate.
-    logs: Vec<Vec<f64>>,
+    pub logs: Vec<Vec<f64>>,
     count: usize,
 }
 
 impl<F: Real> Replicates<F> {
-    fn of(&self, b: usize) -> Vec<f64> {
+    pub fn of(&self, b: usize) -> Vec<f64> {
         self.logs.iter().map(|logs| logs[b]).collect()
     }
 
     /// log of the mean of the estimates of a sentence.
-    fn log_partition(&self, b: usize) -> f64 {
+    pub fn log_partition(&self, b: usize) -> f64 {
         numeric::log_sum_exp(&self.of(b)) - (self.logs.len() as f64).ln()
     }
 
@@ -182,21 +146,32 @@ impl<F: Real> Replicates<F> {
 }
 
 impl RandomizedInside {
-    fn choices(&self, proposals: &Local, count: usize, streams: &Streams, block: usize) -> Arc<Choices> {
+    /// The number of symbols that `draws` keeps with certainty.
+    fn kept(&self, count: usize) -> usize {
+        self.top.unwrap_or(count - 1).min(count - 1)
+    }
+
+    pub(super) fn choices(
+        &self,
+        proposals: &Local,
+        count: usize,
+        streams: &Streams,
+        block: usize,
+    ) -> Arc<Choices> {
         let cells = proposals.logs.len();
         let choose = |(at, logs): (usize, &Vec<f64>)| {
             if logs.is_empty() {
                 return Chosen::default();
             }
             let mut random = streams.block((block * cells + at) as u64);
-            self.selection.choose(logs, count, self.top.unwrap_or(count - 1), &mut random)
+            self.selection.choose(logs, count, self.kept(count), &mut random)
         };
         let chosen = proposals.logs.par_iter().enumerate().map(choose).collect();
         Arc::new(Choices { positions: proposals.positions, chosen })
     }
 
     /// The proposals: local, or of a first pass with its own random numbers.
-    fn proposals<F: Real + Number>(
+    pub(super) fn proposals<F: Real + Number>(
         &self,
         model: &Hypertree<F>,
         count: usize,
@@ -204,11 +179,11 @@ impl RandomizedInside {
         clock: &Clock<'_>,
     ) -> Result<Local> {
         let local = Local::new(model);
-        if self.proposal == SpanProposal::Uniform {
-            return Ok(local.uniform());
-        }
-        if self.proposal == SpanProposal::Local {
-            return Ok(local);
+        match self.proposal {
+            SpanProposal::Uniform => return Ok(local.uniform()),
+            SpanProposal::UniformTail => return Ok(local.uniform_tail(self.kept(count))),
+            SpanProposal::Local => return Ok(local),
+            SpanProposal::TwoPass => {}
         }
         let streams = Streams::new(run.seed(), "randomized inside first pass");
         let first = RandomizedInside { selection: Selection::Threshold, ..*self };
@@ -223,11 +198,12 @@ impl RandomizedInside {
         Ok(guided)
     }
 
-    fn estimates<F: Real + Number>(
+    /// The estimates of all replicates; `purpose` is that of their charts, which are dropped if it is `None`.
+    pub(super) fn estimates<F: Real + Number>(
         &self,
         model: &Hypertree<F>,
         direction: bool,
-        purpose: Purpose,
+        purpose: Option<Purpose>,
         run: &Run,
         clock: &Clock<'_>,
     ) -> Result<Replicates<F>> {
@@ -236,15 +212,19 @@ impl RandomizedInside {
         let proposals = self.proposals(model, count, run, clock)?;
         let streams = Streams::new(run.seed(), "randomized inside");
         let number = if self.selection == Selection::Top { 1 } else { self.replicates };
-        let mut found = Replicates { solutions: Vec::new(), logs: Vec::new(), count };
+        let mut found = Replicates { choices: Vec::new(), solutions: Vec::new(), logs: Vec::new(), count };
         for r in 0..number {
             clock.step("replicates", r, number)?;
             let choices = self.choices(&proposals, count, &streams, r);
             let along = [(1.0, model)];
             let direction = if direction { &along[..] } else { &[] };
-            let own = solve_chosen(model, direction, purpose, None, Some((&choices, false)), clock)?;
+            let goal = purpose.unwrap_or(Purpose::Sums);
+            let own = solve_chosen(model, direction, goal, None, Some((&choices, false)), clock)?;
             found.logs.push(own.log_partition(model.batch()));
-            found.solutions.push(own);
+            found.choices.push(choices);
+            if purpose.is_some() {
+                found.solutions.push(own);
+            }
         }
         Ok(found)
     }
@@ -260,7 +240,7 @@ impl RandomizedInside {
         self.check()?;
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, query, run).bytes)?;
-        let purpose = if query == Query::LogPartition { Purpose::Sums } else { Purpose::Symbols };
+        let purpose = (query != Query::LogPartition).then_some(Purpose::Symbols);
         let (value, guarantees, count) = run.install(|| {
             let found = self.estimates(model, direction, purpose, run, &clock)?;
             let missed = (0..model.batch()).all(|b| found.log_partition(b) == f64::NEG_INFINITY);
@@ -423,7 +403,7 @@ impl<F: Real + Number> Differentiable<Hypertree<F>> for RandomizedInside {
         self.check()?;
         run.require_memory(NAME, self.forecast(*model, Query::FactorMarginals, run).bytes)?;
         let clock = run.start(NAME);
-        let found = run.install(|| self.estimates(model, false, Purpose::Sums, run, &clock))?;
+        let found = run.install(|| self.estimates(model, false, Some(Purpose::Sums), run, &clock))?;
         let values: Vec<f64> = (0..model.batch()).map(|b| found.log_partition(b)).collect();
         let (model, run) = ((*model).clone(), run.clone());
         let vjp = move |cotangent: &[f64]| {

@@ -353,7 +353,8 @@ impl<G: Number> Core<G> for Rank<G> {
             for_rows(&mut sides, self.rank, &mut vec![(); places.len()], |at, out, ()| {
                 self.side_derivative(back, chart, which, places[at], out);
             });
-            match chart.few() {
+            // Unary rules make chosen symbols of others, so all derivatives are needed.
+            match chart.few().filter(|_| chart.unary.is_none()) {
                 Some(choices) => {
                     self.to_chosen(choices, which, &places, &sides, self.symbols.first_tag(), rows)
                 }
@@ -421,13 +422,10 @@ impl<G: Number> Rank<G> {
         rows: &mut [G],
     ) {
         let size = rows.len() / list.len().max(1);
-        // With unary rules, the rows of words have all symbols.
-        let offset =
-            if list.first().is_some_and(|span| span.first == span.last) { first - self.tags.0 } else { 0 };
         for_rows(rows, size, &mut vec![(); list.len()], |at, row, ()| {
             for &k in &choices.of(list[at]).states {
                 let x = G::dot(self.factors(which, first + k as usize), self.row(sides, at));
-                let to = &mut row[offset + k as usize];
+                let to = &mut row[k as usize];
                 *to = to.plus(x);
             }
         });

@@ -288,7 +288,7 @@ impl<F: Real> Solutions<F> {
 }
 
 /// Factors of rules that no sentence contributed to are zero.
-fn filled<F: Real>(model: &Hypertree<F>, mut gradient: HypertreeGradient<F>) -> HypertreeGradient<F> {
+pub fn filled<F: Real>(model: &Hypertree<F>, mut gradient: HypertreeGradient<F>) -> HypertreeGradient<F> {
     use crate::model::Rules;
     use crate::query::tree::RuleGradient;
     gradient.words.resize(model.words().len(), F::ZERO);

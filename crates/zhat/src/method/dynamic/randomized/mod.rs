@@ -60,6 +60,6 @@ pub use method::{RandomizedForward, StateChoice};
 pub use proposal::{StateProposal, Support};
 pub(crate) use proposal::{global_scores, mixture, weighted};
 pub use relaxed::{SparseCotangent, SparsePath, SparseSamples, SparseTape};
-pub(crate) use select::Order;
 pub use select::{Chosen, Selection};
+pub(crate) use select::{Order, largest};
 pub use states::States;

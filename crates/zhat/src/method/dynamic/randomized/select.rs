@@ -125,6 +125,14 @@ fn possible_states(log_proposal: &[f64]) -> Vec<u32> {
     states.filter(|&i| log_proposal[i as usize] > f64::NEG_INFINITY).collect()
 }
 
+/// The `count` possible states with the largest proposals, or all if there are fewer; of equal ones the first.
+pub(crate) fn largest(log_proposal: &[f64], count: usize) -> Vec<u32> {
+    let mut order = possible_states(log_proposal);
+    largest_first(&mut order, log_proposal, count);
+    order.truncate(count);
+    order
+}
+
 /// Moves the `count` states with the largest proposal to the front. Ties go to the lower state number.
 fn largest_first(order: &mut [u32], log_proposal: &[f64], count: usize) {
     if count > 0 && count < order.len() {
