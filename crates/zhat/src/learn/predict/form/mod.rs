@@ -11,11 +11,11 @@ mod partition;
 mod plackett_luce;
 mod ranking;
 
-pub(crate) use hierarchy::Hierarchy;
+pub(crate) use hierarchy::{Hierarchy, topological};
 pub(crate) use label_graph::LabelGraph;
 pub(crate) use partition::Partition;
 pub(crate) use plackett_luce::PlackettLuce;
-pub(crate) use ranking::{Ranking, RankingScores};
+pub(crate) use ranking::{Ranking, RankingScores, pair};
 
 use std::ops::Range;
 
