@@ -139,7 +139,7 @@ impl PredictorCheckpoint {
     }
 
     /// The expected number of steps, if the gap continues to fall at the same rate.
-    pub(crate) fn expected(&self) -> usize {
+    pub fn expected(&self) -> usize {
         let (first, now) = (self.first_gap, self.progress.gap);
         let share = (first / now).ln() / (first / self.how.gap).ln();
         let all = self.progress.step as f64 / share;
@@ -249,9 +249,6 @@ pub fn train(
     };
     while !done(&now) && !clock.must_stop() {
         clock.progress(PHASE, now.progress.step as u64, now.expected() as u64);
-        if now.progress.step > 0 {
-            clock.descent(now.progress.objective, now.progress.gap);
-        }
         let before = now.clone();
         let step = run.install(|| match how.method {
             Method::Batch => batch(&objective, &mut now, &clock),
