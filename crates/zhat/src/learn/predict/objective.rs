@@ -70,7 +70,7 @@ impl<'a> Objective<'a> {
     }
 
     /// An unbiased estimate of the gradient: E\[φ\] is replaced by the mean over samples of every row. The value
-    /// is exact where log Z is.
+    /// is exact where log Z is, and NaN where it is out of reach.
     ///
     /// # Errors
     /// If the time is over.
@@ -93,6 +93,9 @@ impl<'a> Objective<'a> {
                 let weight = 1.0 / samples as f64;
                 for _ in 0..samples {
                     family.decode(scores, (lane, lanes), work, Some(&mut random), &mut structure);
+                    if let Some(failure) = work.failure.take() {
+                        return Err(failure);
+                    }
                     family.features(&structure, &mut |channel| means[channel * lanes + lane] += weight);
                 }
                 let observed = self.targets.structure(row).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! A trained predictor: inputs of a file in, distributions over structures out.
 
+mod row;
+
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -9,6 +11,7 @@ use super::data::{Examples, Known, Space};
 use super::form::{Compiled, LANES, Mode, Ranking, RankingScores, Work, pair};
 use super::objective::{dimension, turn};
 use super::{Encoder, Form, Inputs, Targets};
+use crate::answer::Guarantee;
 use crate::error::{Error, Result};
 use crate::model::space::{Hypercube, Partitions, Permutations, Scores, SpaceModel, Subtrees};
 use crate::random::Streams;
@@ -62,6 +65,8 @@ pub struct Prediction {
     pub structure: Vec<u32>,
     /// ln p of the structure.
     pub log_probability: f64,
+    /// The weaker of the guarantees of the structure and of its probability.
+    pub guarantee: Guarantee,
 }
 
 /// The scores of some rows, channel by channel.
@@ -82,7 +87,7 @@ impl Predictor {
         parameters: Vec<f64>,
         training: Training,
     ) -> Result<Self> {
-        let compiled = form.compile()?;
+        let compiled = form.compile_or_sample(&Run::default())?;
         let expected = dimension(&compiled, encoder.width() + 1);
         if names.len() != form.width() {
             let message = format!("there are {} names of {}", names.len(), form.width());
@@ -212,6 +217,11 @@ impl Predictor {
             return Err(Error::argument("decision", message));
         }
         let family = &self.compiled.family;
+        if !family.has_sums() {
+            return self.each_row(inputs, run, &clock, |scores, model| {
+                row::predict(self, scores, model, decision, run)
+            });
+        }
         self.each_block(inputs, run, &clock, |block, work| {
             let lanes = block.rows.len();
             let mut log_z = vec![0.0; lanes];
@@ -252,6 +262,7 @@ impl Predictor {
             let predict = |(lane, structure): (usize, Vec<u32>)| Prediction {
                 log_probability: family.score(block.scores, (lane, lanes), &structure) - log_z[lane],
                 structure,
+                guarantee: Guarantee::Exact,
             };
             Ok(structures.into_iter().enumerate().map(predict).collect())
         })
@@ -290,6 +301,9 @@ impl Predictor {
     pub fn marginals(&self, inputs: &Inputs, run: &Run) -> Result<Vec<Vec<f64>>> {
         let clock = run.start("marginals");
         let (family, n) = (&self.compiled.family, self.form.width());
+        if !family.has_sums() {
+            return self.each_row(inputs, run, &clock, |_, model| Ok(row::marginals(self, model, run)?.0));
+        }
         self.each_block(inputs, run, &clock, |block, work| {
             let lanes = block.rows.len();
             if self.space() == Space::Ranking {
@@ -329,6 +343,16 @@ impl Predictor {
             return Err(Error::argument("targets", message));
         }
         let clock = run.start("likelihood");
+        if !self.compiled.family.has_sums() {
+            let rows = std::sync::atomic::AtomicUsize::new(0);
+            // One row after the other, so that the counter is the row.
+            return self.each_row(inputs, run, &clock, |scores, model| {
+                let row = rows.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let structure = targets.structure(row).unwrap_or_default();
+                Ok(self.compiled.family.score(scores, (0, 1), &structure)
+                    - row::log_partition(model, run)?.value)
+            });
+        }
         self.each_block(inputs, run, &clock, |block, work| {
             let (mut scores, mut losses) = (block.scores.to_vec(), vec![0.0; block.rows.len()]);
             self.compiled.family.losses(&mut scores, targets, block.rows, work, &mut losses);
@@ -355,6 +379,9 @@ impl Predictor {
                     structure
                 };
                 all.push((0..count).map(|_| draw()).collect());
+                if let Some(failure) = work.failure.take() {
+                    return Err(failure);
+                }
             }
             Ok(all)
         })
@@ -367,6 +394,11 @@ impl Predictor {
     pub fn best(&self, inputs: &Inputs, k: usize, run: &Run) -> Result<Vec<Vec<Prediction>>> {
         let clock = run.start("best structures");
         let family = &self.compiled.family;
+        if !family.has_sums() {
+            return Err(Error::NoAnswer(
+                "the best sets of a dense label graph are not known; one can be predicted".into(),
+            ));
+        }
         self.each_block(inputs, run, &clock, |block, work| {
             let lanes = block.rows.len();
             let mut log_z = vec![0.0; lanes];
@@ -387,6 +419,7 @@ impl Predictor {
                 let predict = |structure: Vec<u32>| Prediction {
                     log_probability: family.score(block.scores, (lane, lanes), &structure) - log_z[lane],
                     structure,
+                    guarantee: Guarantee::Exact,
                 };
                 all.push(structures.into_iter().map(predict).collect());
             }
@@ -394,8 +427,34 @@ impl Predictor {
         })
     }
 
+    /// Calls `work` for every row with its scores and its space model, one after the other: each query of the
+    /// model may itself use all threads.
+    fn each_row<T: Send>(
+        &self,
+        inputs: &Inputs,
+        run: &Run,
+        clock: &Clock<'_>,
+        work: impl Fn(&[f64], &SpaceModel) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let rows = self.each_block(inputs, run, clock, |block, _| {
+            let lanes = block.rows.len();
+            let one = |lane: usize| {
+                let own: Vec<f64> = block.scores.iter().skip(lane).step_by(lanes).copied().collect();
+                Ok((own, self.space_model(&block, lane)?))
+            };
+            (0..lanes).map(one).collect()
+        })?;
+        let count = rows.len();
+        let mut all = Vec::with_capacity(count);
+        for (row, (scores, model)) in rows.iter().enumerate() {
+            clock.step("prediction", row, count)?;
+            all.push(work(scores, model)?);
+        }
+        Ok(all)
+    }
+
     /// Whether the space model of a row has an additional first node, the root of all trees.
-    fn hidden_root(&self) -> bool {
+    pub(super) fn hidden_root(&self) -> bool {
         self.space() == Space::Hierarchy
     }
 
@@ -460,3 +519,6 @@ impl Predictor {
         models.into_iter().next().ok_or_else(|| Error::argument("row", "is missing"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -208,8 +208,9 @@ pub fn train(
         return Err(Error::argument("data", message));
     }
     let clock = run.start(PHASE);
-    let compiled = form.compile()?;
     check_method(form, targets, how)?;
+    let samples = how.method != Method::Batch && how.samples > 0;
+    let compiled = if samples { form.compile_or_sample(run)? } else { form.compile()? };
     let objective = Objective::new(&compiled, inputs, targets, how.lambda);
     let dimension = objective.dimension();
     let vectors = if how.method == Method::Batch { 2 * HISTORY + 8 } else { 8 };
@@ -274,7 +275,11 @@ pub fn train(
         parameters: now.parameters().to_vec(),
         progress: now.progress,
         converged: now.progress.gap <= how.gap,
-        confidence: if how.method == Method::Sampled { 1.0 - how.failure } else { 1.0 },
+        confidence: if how.method == Method::Sampled || !compiled.family.has_sums() {
+            1.0 - how.failure
+        } else {
+            1.0
+        },
     })
 }
 
@@ -313,6 +318,12 @@ fn project(point: &mut [f64], bound: f64) {
     }
 }
 
+/// The radius of a sampled gradient at step t, at its share of the confidence.
+fn sampling_radius(objective: &Objective<'_>, how: &Learning, step: usize) -> f64 {
+    let failure = 6.0 * how.failure / (std::f64::consts::PI * step as f64).powi(2);
+    objective.spread() / (how.samples as f64).sqrt() * (1.0 + (2.0 * (1.0 / failure).ln()).sqrt())
+}
+
 fn sampled(
     objective: &Objective<'_>,
     now: &mut PredictorCheckpoint,
@@ -327,10 +338,7 @@ fn sampled(
     );
     let mut gradient = vec![0.0; point.len()];
     let value = objective.sampled(ahead, &mut gradient, how.samples, &streams, clock)?;
-    let t = step as f64;
-    let failure = 6.0 * how.failure / (std::f64::consts::PI * t).powi(2);
-    let radius =
-        objective.spread() / (how.samples as f64).sqrt() * (1.0 + (2.0 * (1.0 / failure).ln()).sqrt());
+    let radius = sampling_radius(objective, &how, step);
     let gap = objective.gap(&gradient, ahead, radius);
     if gap < now.progress.gap {
         best.copy_from_slice(ahead);
@@ -380,8 +388,14 @@ fn online(
         point.iter_mut().zip(&gradient).for_each(|(x, g)| *x -= rate * g);
         project(point, bound);
     }
-    let value = objective.evaluate(average, &mut gradient, clock)?;
-    let gap = objective.gap(&gradient, average, 0.0);
+    let (value, radius) = if compiled.family.has_sums() {
+        (objective.evaluate(average, &mut gradient, clock)?, 0.0)
+    } else {
+        let streams = Streams::new(run.seed().wrapping_add(pass), "predict online gap");
+        let value = objective.sampled(average, &mut gradient, how.samples, &streams, clock)?;
+        (value, sampling_radius(objective, &how, pass as usize))
+    };
+    let gap = objective.gap(&gradient, average, radius);
     now.progress = PredictorProgress { step: pass as usize, objective: value, gap };
     Ok(())
 }

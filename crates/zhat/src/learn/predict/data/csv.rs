@@ -38,6 +38,9 @@ pub(super) fn parse(text: &str, source: &str, options: &ReadOptions) -> Result<E
     let mut table = Table::default();
     each_row(text.as_bytes(), 1, guess_delimiter(first.as_bytes()), &mut table)?;
     let Table { mut rows, mut lines, .. } = table;
+    if rows.is_empty() {
+        return Err(fail(source, 1, "the table is empty"));
+    }
     let (names, line) = (rows.remove(0), lines.remove(0));
     check_names(names.iter().map(String::as_str)).map_err(|error| fail(source, line, error.to_string()))?;
     for (row, &line) in rows.iter().zip(&lines) {

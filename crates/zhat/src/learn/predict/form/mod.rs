@@ -10,12 +10,14 @@ mod label_graph;
 mod partition;
 mod plackett_luce;
 mod ranking;
+mod sampled;
 
 pub(crate) use hierarchy::{Hierarchy, topological};
 pub(crate) use label_graph::LabelGraph;
 pub(crate) use partition::Partition;
 pub(crate) use plackett_luce::PlackettLuce;
 pub(crate) use ranking::{Ranking, RankingScores, pair};
+pub(crate) use sampled::SampledSets;
 
 use std::ops::Range;
 
@@ -24,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::Targets;
 use crate::error::{Error, Result};
 use crate::random::Stream;
+use crate::run::Run;
 
 /// Maximum number of rows that are evaluated together. It is constant, so that results do not depend on the
 /// number of threads.
@@ -44,6 +47,8 @@ pub(crate) struct Work {
     pub row: Vec<f64>,
     /// Means of the features.
     pub means: Vec<f64>,
+    /// The first error of a sampler.
+    pub failure: Option<Error>,
 }
 
 /// Resizes a buffer and fills it with a value.
@@ -176,6 +181,22 @@ impl Form {
         Ok(Compiled { family, by_input })
     }
 
+    /// Exact sums if they are within reach, otherwise exact samples, for sets with scores of pairs.
+    pub(crate) fn compile_or_sample(&self, run: &Run) -> Result<Compiled> {
+        let (pairs, parents, by_input) = match (self.compile(), self) {
+            (Err(Error::OverBudget { .. }), Form::Labels { pairs, pairs_by_input, .. }) => {
+                (pairs, [].as_slice(), *pairs_by_input)
+            }
+            (Err(Error::OverBudget { .. }), Form::Hierarchy { pairs, parents, pairs_by_input }) => {
+                (pairs, parents.as_slice(), *pairs_by_input)
+            }
+            (made, _) => return made,
+        };
+        let family = SampledSets::new(self.width(), pairs, parents, run)?;
+        let by_input = self.width() + if by_input { pairs.len() } else { 0 };
+        Ok(Compiled { family: Box::new(family), by_input })
+    }
+
     /// Checks that observed structures belong to the space.
     ///
     /// # Errors
@@ -235,6 +256,11 @@ pub(crate) trait Family: Send + Sync + std::fmt::Debug {
 
     /// The number of values of a structure.
     fn width(&self) -> usize;
+
+    /// Whether log Z and means are within reach; otherwise there are only samples.
+    fn has_sums(&self) -> bool {
+        true
+    }
 
     /// Bytes of the buffers for this many rows at once.
     fn bytes(&self, lanes: usize) -> f64;
@@ -313,4 +339,4 @@ pub(crate) trait Family: Send + Sync + std::fmt::Debug {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

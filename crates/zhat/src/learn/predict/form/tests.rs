@@ -5,7 +5,7 @@ use crate::learn::predict::{Blocks, Ranks, Sets};
 use crate::random::Streams;
 
 /// All structures, listed independently of the families.
-fn structures(form: &Form) -> Vec<Vec<u32>> {
+pub(crate) fn structures(form: &Form) -> Vec<Vec<u32>> {
     let n = form.width();
     let sets = (0..1u32 << n).map(|set| (0..n).map(|i| set >> i & 1).collect::<Vec<u32>>());
     match form {
@@ -41,7 +41,7 @@ fn structures(form: &Form) -> Vec<Vec<u32>> {
 }
 
 /// The score of a structure by the definition of its form.
-fn score(form: &Form, u: &[f64], y: &[u32]) -> f64 {
+pub(crate) fn score(form: &Form, u: &[f64], y: &[u32]) -> f64 {
     let n = form.width();
     let chosen = |i: usize| f64::from(y[i]);
     match form {
@@ -82,7 +82,7 @@ fn score(form: &Form, u: &[f64], y: &[u32]) -> f64 {
     }
 }
 
-fn forms() -> Vec<Form> {
+pub(crate) fn forms() -> Vec<Form> {
     let labels = |labels, pairs: &[(usize, usize)]| Form::Labels {
         labels,
         pairs: pairs.to_vec(),
@@ -185,43 +185,57 @@ fn sums_means_maxima_and_features_agree_with_enumeration() {
 }
 
 /// χ² of samples against the exact distribution; false alarms below 1e-7 (Wilson–Hilferty).
+fn check_samples(form: &Form, family: &dyn Family, draws: u32, number: u64) {
+    let (lanes, scores) = lanes_of_scores(family.channels(), 100 + number);
+    let lane = 0;
+    let all = structures(form);
+    let own: Vec<f64> = scores.iter().skip(lane).step_by(lanes).copied().collect();
+    let weights: Vec<f64> = all.iter().map(|y| score(form, &own, y).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let (mut work, mut log_z) = (Work::default(), vec![0.0; lanes]);
+    family.upward(&scores, lanes, Mode::Sum, &mut work, &mut log_z);
+    let mut random = Streams::new(7, "form samples").block(number);
+    let mut counts = vec![0.0; all.len()];
+    for _ in 0..draws {
+        let mut y = vec![0; form.width()];
+        family.decode(&scores, (lane, lanes), &mut work, Some(&mut random), &mut y);
+        assert!(work.failure.is_none());
+        counts[all.iter().position(|other| *other == y).unwrap()] += 1.0;
+    }
+    // Rare structures are put together.
+    let (mut chi, mut cells, mut rest) = (0.0, -1.0, (0.0, 0.0));
+    for (count, weight) in counts.iter().zip(&weights) {
+        let expected = f64::from(draws) * weight / total;
+        if expected < 8.0 {
+            rest = (rest.0 + count, rest.1 + expected);
+        } else {
+            chi += (count - expected).powi(2) / expected;
+            cells += 1.0;
+        }
+    }
+    if rest.1 >= 8.0 {
+        chi += (rest.0 - rest.1).powi(2) / rest.1;
+        cells += 1.0;
+    }
+    let m = f64::max(cells, 1.0);
+    let limit = m * (1.0 - 2.0 / (9.0 * m) + 5.2 * (2.0 / (9.0 * m)).sqrt()).powi(3);
+    assert!(chi <= limit, "{form:?}: {chi} {limit}");
+}
+
 #[test]
 fn samples_follow_the_distribution() {
     for (number, form) in forms().into_iter().enumerate() {
-        let family = form.compile().unwrap().family;
-        let (lanes, scores) = lanes_of_scores(family.channels(), 100 + number as u64);
-        let (lane, draws) = (0, 20_000);
-        let all = structures(&form);
-        let own: Vec<f64> = scores.iter().skip(lane).step_by(lanes).copied().collect();
-        let weights: Vec<f64> = all.iter().map(|y| score(&form, &own, y).exp()).collect();
-        let total: f64 = weights.iter().sum();
-        let (mut work, mut log_z) = (Work::default(), vec![0.0; lanes]);
-        family.upward(&scores, lanes, Mode::Sum, &mut work, &mut log_z);
-        let mut random = Streams::new(7, "form samples").block(number as u64);
-        let mut counts = vec![0.0; all.len()];
-        for _ in 0..draws {
-            let mut y = vec![0; form.width()];
-            family.decode(&scores, (lane, lanes), &mut work, Some(&mut random), &mut y);
-            counts[all.iter().position(|other| *other == y).unwrap()] += 1.0;
+        check_samples(&form, &*form.compile().unwrap().family, 20_000, number as u64);
+        let (pairs, parents) = match &form {
+            Form::Labels { pairs, .. } => (pairs, vec![]),
+            Form::Hierarchy { pairs, parents, .. } => (pairs, parents.clone()),
+            _ => continue,
+        };
+        if !pairs.is_empty() {
+            let run = Run::default().with_threads(1);
+            let family = SampledSets::new(form.width(), pairs, &parents, &run).unwrap();
+            check_samples(&form, &family, 2_000, number as u64);
         }
-        // Rare structures are put together.
-        let (mut chi, mut cells, mut rest) = (0.0, -1.0, (0.0, 0.0));
-        for (count, weight) in counts.iter().zip(&weights) {
-            let expected = f64::from(draws) * weight / total;
-            if expected < 8.0 {
-                rest = (rest.0 + count, rest.1 + expected);
-            } else {
-                chi += (count - expected).powi(2) / expected;
-                cells += 1.0;
-            }
-        }
-        if rest.1 >= 8.0 {
-            chi += (rest.0 - rest.1).powi(2) / rest.1;
-            cells += 1.0;
-        }
-        let m = f64::max(cells, 1.0);
-        let limit = m * (1.0 - 2.0 / (9.0 * m) + 5.2 * (2.0 / (9.0 * m)).sqrt()).powi(3);
-        assert!(chi <= limit, "{form:?}: {chi} {limit}");
     }
 }
 

@@ -211,3 +211,27 @@ fn unusable_data_and_options_are_refused() {
     assert!(message(&inputs.select(&[]), &targets.select(&[]), how).contains("no rows"));
     assert!(message(&inputs, &targets, how.method(Method::Sampled)).contains("plackett-luce"));
 }
+
+/// A label graph too dense for exact sums: training by samples, and samples of the trained predictor.
+#[test]
+fn dense_label_graphs_are_trained_by_samples() {
+    let n = 30;
+    let pairs: Vec<(usize, usize)> = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect();
+    let form = Form::Labels { labels: n, pairs, pairs_by_input: false };
+    assert!(form.compile().is_err());
+    let mut random = Streams::new(6, "dense").block(0);
+    let data = problem(&form, 6, 1, false, &mut random);
+    let run = Run::default().with_threads(2);
+    let how = Learning::default().lambda(2.0);
+    let refused = train(&form, &data.0, &data.1, &how, None, None, &run, &mut |_| Ok(true));
+    assert!(refused.unwrap_err().to_string().contains("sampled gradients would work"));
+    for method in [Method::Sampled, Method::Online] {
+        let how = how.method(method).samples(2).iterations(3).gap(0.0).batch(3);
+        let (found, seen) = whole(&form, &data, &how, &run);
+        assert!(
+            found.progress.gap.is_finite() && found.progress.objective.is_nan() && found.confidence == 0.95
+        );
+        assert!(found.parameters.iter().any(|x| *x != 0.0) && seen.len() == 3);
+        assert_eq!(found.parameters, whole(&form, &data, &how, &run.clone().with_threads(1)).0.parameters);
+    }
+}
