@@ -133,6 +133,7 @@ fn recipe(arguments: &RecipeArguments, examples: &Examples, run: &Run) -> Result
             RankingArgument::PlackettLuce => RankingModel::PlackettLuce,
             RankingArgument::Precedence => RankingModel::Precedence,
             RankingArgument::Positions => RankingModel::Positions,
+            RankingArgument::Mallows => RankingModel::Mallows,
         },
         encoding: Encoding { scaling, fourier },
         learning,
@@ -238,6 +239,7 @@ fn model(predictor: &Predictor, pairs: usize) -> String {
         Form::PlackettLuce { .. } => format!("orders of {n} items, Plackett–Luce"),
         Form::Precedence { .. } => format!("orders of {n} items, precedences"),
         Form::Positions { .. } => format!("orders of {n} items, positions"),
+        Form::Mallows { .. } => format!("orders of {n} items, Mallows"),
         _ => format!("partitions of {n} elements"),
     };
     format!("{what}; {parameters} parameters")

@@ -111,6 +111,8 @@ pub enum RankingArgument {
     Precedence,
     /// One score per item and position; up to 16 items
     Positions,
+    /// Mallows around the order of a Plackett–Luce predictor
+    Mallows,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -56,6 +56,7 @@ fn predictors_are_trained_evaluated_and_used() {
         ("l.csv", "--space labels --labels x,y --fourier 20 --gamma 0.5", "hamming", "macro_f1"),
         ("r.csv", "--space ranking", "most-probable,kendall", "kendall_tau"),
         ("r.csv", "--space ranking --ranking precedence", "kendall", "spearman_rho"),
+        ("r.csv", "--space ranking --ranking mallows", "kendall", "spearman_rho"),
         (
             "r.csv",
             "--space ranking --ranking positions --lambda 0.1,0.01 --lambda-folds 3",

@@ -8,12 +8,15 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Examples, Known, Space};
-use super::form::{Compiled, LANES, Mode, Ranking, RankingScores, Work, pair};
+use super::form::{
+    Compiled, LANES, Mallows, Mode, Ranking, RankingScores, Work, best_spread, kendall_distance,
+    log_partition, pair, places, sorted,
+};
 use super::objective::{dimension, turn};
-use super::{Encoder, Form, Inputs, Targets};
+use super::{Encoder, Form, Inputs, Ranks, Targets};
 use crate::answer::Guarantee;
 use crate::error::{Error, Result};
-use crate::model::space::{Hypercube, Partitions, Permutations, Scores, SpaceModel, Subtrees};
+use crate::model::space::{Distance, Hypercube, Partitions, Permutations, Scores, SpaceModel, Subtrees};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -142,6 +145,36 @@ impl Predictor {
         Known { names: self.names.clone(), parents, columns: self.encoder.columns().len() }
     }
 
+    /// The model of Mallows around the orders of a Plackett–Luce predictor; its spread minimises the objective
+    /// with the same λ.
+    pub(super) fn into_mallows(self, inputs: &Inputs, targets: &Targets, run: &Run) -> Result<Predictor> {
+        let (Form::PlackettLuce { items }, Targets::Ranks(ranks)) = (&self.form, targets) else {
+            return Err(Error::argument("ranking", "mallows is made from a plackett-luce predictor"));
+        };
+        let items = *items;
+        let centres = self.predict(inputs, Decision::MostProbable, run)?;
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (row, centre) in centres.iter().enumerate() {
+            if let Some(order) = Ranks::order(ranks.row(row)) {
+                sum += kendall_distance(&places(&centre.structure), &places(&order));
+                count += 1.0;
+            }
+        }
+        if count == 0.0 {
+            return Err(Error::argument("ranking", "mallows needs rows with complete rankings"));
+        }
+        let lambda = self.training.lambda;
+        let spread = best_spread(items, sum / count, lambda);
+        let weights: f64 = self.parameters.iter().map(|x| x * x).sum();
+        let objective =
+            spread * sum / count + log_partition(items, spread).0 + lambda * (spread * spread + weights);
+        let mut parameters = self.parameters;
+        parameters.push(spread);
+        // The certified gap is that of the Plackett–Luce objective.
+        let training = Training { objective, ..self.training };
+        Predictor::new(Form::Mallows { items }, self.names, self.encoder, parameters, training)
+    }
+
     /// The encoded inputs of a data set.
     ///
     /// # Errors
@@ -227,6 +260,14 @@ impl Predictor {
             let mut log_z = vec![0.0; lanes];
             let mut structures = vec![vec![0; family.width()]; lanes];
             match decision {
+                // The mode of these models has the largest expected τ: every pair is in its more probable order.
+                Decision::Kendall
+                    if matches!(self.form, Form::PlackettLuce { .. } | Form::Mallows { .. }) =>
+                {
+                    for (lane, structure) in structures.iter_mut().enumerate() {
+                        family.decode(block.scores, (lane, lanes), work, None, structure);
+                    }
+                }
                 Decision::MostProbable => {
                     family.upward(block.scores, lanes, Mode::Max, work, &mut log_z);
                     for (lane, structure) in structures.iter_mut().enumerate() {
@@ -274,6 +315,15 @@ impl Predictor {
         let scores = match self.form {
             Form::Positions { .. } => RankingScores::Positions,
             Form::Precedence { .. } => RankingScores::Precedence,
+            Form::Mallows { items } => {
+                let mallows = Mallows { items };
+                let mut table = vec![0.0; n * n * lanes];
+                for lane in 0..lanes {
+                    let own = mallows.precedences(block.scores, (lane, lanes));
+                    own.iter().enumerate().for_each(|(at, p)| table[at * lanes + lane] = *p);
+                }
+                return Ok(table);
+            }
             _ => {
                 let mut table = vec![0.0; n * n * lanes];
                 for i in 0..n {
@@ -487,6 +537,12 @@ impl Predictor {
                     (i + 1..n).for_each(|j| table[i * n + j] = own[pair(i, j, n)]);
                 }
                 SpaceModel::new(Permutations::new(n)?, Scores::Precedence(table))
+            }
+            Form::Mallows { .. } => {
+                let centre: Vec<usize> =
+                    sorted(own[..n].iter().copied()).iter().map(|&i| i as usize).collect();
+                let scores = Scores::distance(Distance::Kendall, &centre, own[n])?;
+                SpaceModel::new(Permutations::new(n)?, scores)
             }
             Form::PlackettLuce { .. } => {
                 Err(Error::NoAnswer("plackett-luce is no model with scores of structures".into()))

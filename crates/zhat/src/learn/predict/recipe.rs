@@ -23,6 +23,8 @@ pub enum RankingModel {
     Precedence,
     /// Item × position × input.
     Positions,
+    /// Mallows around the order of a Plackett–Luce predictor.
+    Mallows,
 }
 
 /// How to make a predictor from a data set.
@@ -147,7 +149,7 @@ impl Recipe {
                 Err(Error::argument("targets", format!("{n} items have no order; expected 2 or more")))
             }
             Space::Ranking => Ok(match self.ranking {
-                RankingModel::PlackettLuce => Form::PlackettLuce { items: n },
+                RankingModel::PlackettLuce | RankingModel::Mallows => Form::PlackettLuce { items: n },
                 RankingModel::Precedence => Form::Precedence { items: n },
                 RankingModel::Positions => Form::Positions { items: n },
             }),
@@ -243,6 +245,8 @@ impl Recipe {
             confidence: trained.confidence,
         };
         let predictor = Predictor::new(form, examples.names.clone(), encoder, trained.parameters, training)?;
+        let mallows = self.space == Space::Ranking && self.ranking == RankingModel::Mallows;
+        let predictor = if mallows { predictor.into_mallows(&inputs, targets, run)? } else { predictor };
         Ok((predictor, candidates))
     }
 

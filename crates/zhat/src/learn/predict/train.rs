@@ -284,6 +284,12 @@ pub fn train(
 }
 
 fn check_method(form: &Form, targets: &Targets, how: &Learning) -> Result<()> {
+    if matches!(form, Form::Mallows { .. }) {
+        return Err(Error::argument(
+            "form",
+            "mallows is made from a plackett-luce predictor, not trained directly",
+        ));
+    }
     let samples = how.method != Method::Batch && how.samples > 0;
     if how.method == Method::Sampled && how.samples == 0 {
         return Err(Error::argument("samples", "0 is out of range; sampled gradients need at least 1"));

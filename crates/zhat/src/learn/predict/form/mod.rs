@@ -7,6 +7,7 @@
 
 mod hierarchy;
 mod label_graph;
+mod mallows;
 mod partition;
 mod plackett_luce;
 mod ranking;
@@ -14,6 +15,7 @@ mod sampled;
 
 pub(crate) use hierarchy::{Hierarchy, topological};
 pub(crate) use label_graph::LabelGraph;
+pub(crate) use mallows::{Mallows, best_spread, kendall_distance, log_partition, places, sorted};
 pub(crate) use partition::Partition;
 pub(crate) use plackett_luce::PlackettLuce;
 pub(crate) use ranking::{Ranking, RankingScores, pair};
@@ -97,6 +99,12 @@ pub enum Form {
         /// The number of items.
         items: usize,
     },
+    /// Orders of items by the model of Mallows around the order of the scores, item × input, with a constant
+    /// spread. It is made from a Plackett–Luce predictor, not trained directly.
+    Mallows {
+        /// The number of items.
+        items: usize,
+    },
     /// Partitions of elements: pairs in a common block × input.
     Partition {
         /// The number of elements.
@@ -117,7 +125,10 @@ impl Form {
         match self {
             Form::Labels { labels, .. } => *labels,
             Form::Hierarchy { parents, .. } => parents.len(),
-            Form::Positions { items } | Form::Precedence { items } | Form::PlackettLuce { items } => *items,
+            Form::Positions { items }
+            | Form::Precedence { items }
+            | Form::PlackettLuce { items }
+            | Form::Mallows { items } => *items,
             Form::Partition { elements } => *elements,
         }
     }
@@ -127,7 +138,10 @@ impl Form {
         match self {
             Form::Labels { .. } => "labels",
             Form::Hierarchy { .. } => "hierarchy",
-            Form::Positions { .. } | Form::Precedence { .. } | Form::PlackettLuce { .. } => "ranking",
+            Form::Positions { .. }
+            | Form::Precedence { .. }
+            | Form::PlackettLuce { .. }
+            | Form::Mallows { .. } => "ranking",
             Form::Partition { .. } => "partition",
         }
     }
@@ -172,6 +186,7 @@ impl Form {
                 (Box::new(ranking), channels)
             }
             Form::PlackettLuce { items } => (Box::new(PlackettLuce { items: *items }), *items),
+            Form::Mallows { items } => (Box::new(Mallows { items: *items }), *items),
             Form::Partition { elements } => {
                 let partition = Partition::new(*elements)?;
                 let channels = partition.channels();
@@ -228,6 +243,14 @@ impl Form {
                     return Err(Error::argument("targets", message));
                 }
             }
+        }
+        if let (Form::Mallows { items }, Targets::Ranks(_)) = (self, targets)
+            && *items > ranking::MOST_ITEMS
+            && let Some(row) = (0..targets.rows()).find(|&row| targets.structure(row).is_none())
+        {
+            let message =
+                format!("row {row} is partial; mallows allows this for up to {} items", ranking::MOST_ITEMS);
+            return Err(Error::argument("targets", message));
         }
         if let (Form::PlackettLuce { .. }, Targets::Ranks(ranks)) = (self, targets)
             && let Some(row) = (0..targets.rows()).find(|&row| !plackett_luce::fits(ranks.row(row)))
