@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use zhat::catalogue;
 
 use crate::lm_arguments::LmArguments;
+use crate::structured_arguments::StructuredArguments;
 use crate::tree_arguments::{GrammarArguments, HypertreeArguments, TreeFormArgument};
 
 /// Partition functions of structured probabilistic models: log Z, marginals, samples and gradients with
@@ -56,6 +57,8 @@ pub enum Command {
     Impute(ImputeArguments),
     /// Language models: train, evaluate, sample, inspect embeddings
     Lm(LmArguments),
+    /// Structured predictors: label sets, rankings, hierarchies and partitions
+    Structured(StructuredArguments),
     /// Generates random models
     Generate(GenerateArguments),
     /// Converts a model between formats

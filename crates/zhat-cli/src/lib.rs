@@ -20,6 +20,8 @@ mod query;
 mod reference;
 mod repro;
 mod signals;
+mod structured;
+mod structured_arguments;
 mod tips;
 mod tree_arguments;
 
@@ -97,6 +99,7 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Score(arguments) => learn::score(&arguments),
         Command::Impute(arguments) => learn::impute(&arguments),
         Command::Lm(arguments) => lm::run(&arguments),
+        Command::Structured(arguments) => structured::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Demo(arguments) => {

@@ -21,6 +21,7 @@ mod sccq_error;
 mod sccq_fig2_1;
 mod sccq_fig2_2;
 mod structured;
+mod structured_learning;
 
 use std::path::Path;
 
@@ -158,6 +159,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "structured-hardness",
         about: "Vembu et al. 2009, Theorem 2.1: deciding from log Z whether a graph is Hamiltonian",
         run: structured::hardness,
+    },
+    Experiment {
+        name: "structured-learning",
+        about: "Vembu et al. 2009, Eq. 1 and Section 5: batch, sampled and online learning of emotions, certified gap over time, with a picture",
+        run: structured_learning::run,
     },
 ];
 

@@ -17,4 +17,5 @@ mod sequences;
 #[cfg(unix)]
 mod signals;
 mod spaces;
+mod structured;
 mod tables;

@@ -12,6 +12,8 @@ pub mod language;
 #[cfg(feature = "learn")]
 mod likelihood;
 #[cfg(feature = "learn")]
+pub mod predict;
+#[cfg(feature = "learn")]
 mod read_statistics;
 #[cfg(feature = "learn")]
 mod score;

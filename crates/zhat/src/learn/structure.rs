@@ -104,6 +104,15 @@ impl Structure {
     /// # Errors
     /// If a line does not name two columns of the table.
     pub fn parse(text: &str, source: &str, statistics: &Statistics) -> Result<Structure> {
+        let names: Vec<String> = statistics.columns().iter().map(|column| column.name.clone()).collect();
+        Structure::parse_names(text, source, &names)
+    }
+
+    /// Like [`Structure::parse`], for columns with these names.
+    ///
+    /// # Errors
+    /// If a line does not name two of the columns.
+    pub fn parse_names(text: &str, source: &str, columns: &[String]) -> Result<Structure> {
         let mut edges = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -119,8 +128,7 @@ impl Structure {
                 return Err(fail(format!("expected two columns, found {}", names.len())));
             };
             let find = |name: &str| {
-                let columns = statistics.columns();
-                let named = columns.iter().position(|column| column.name == name);
+                let named = columns.iter().position(|column| column == name);
                 let numbered = name.parse().ok().filter(|&i: &usize| i < columns.len());
                 named.or(numbered).ok_or_else(|| fail(format!("there is no column `{name}`")))
             };

@@ -159,7 +159,7 @@ pub(crate) fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Bloc
 const USUAL: &[u8] = b",;\t|";
 
 /// The common delimiter that occurs most often in the row, outside quoted text.
-fn guess_delimiter(row: &[u8]) -> u8 {
+pub(crate) fn guess_delimiter(row: &[u8]) -> u8 {
     let mut quoted = false;
     let mut counts = [0usize; USUAL.len()];
     for &byte in row {

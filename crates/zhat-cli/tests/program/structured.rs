@@ -1,0 +1,188 @@
+//! `zhat structured`: training, prediction, evaluation and cross-validation of structured predictors.
+
+use crate::support::Folder;
+
+/// Two labels that depend on the inputs, with a missing value and a category.
+fn labels(rows: usize) -> String {
+    let mut text = String::from("a,b,colour,x,y\n");
+    for i in 0..rows {
+        let (a, b) = ((i as f64 * 0.7).sin(), (i as f64 * 1.3).cos());
+        let colour = ["red", "green", "blue"][i % 3];
+        let shown = if i % 11 == 5 { String::new() } else { a.to_string() };
+        text += &format!("{shown},{b},{colour},{},{}\n", u8::from(a > 0.0), u8::from(a + b > 0.3));
+    }
+    text
+}
+
+fn ranks(rows: usize) -> String {
+    let mut text = String::from("A1,A2,L1,L2,L3\n");
+    for i in 0..rows {
+        let (a, b) = ((i as f64 * 0.7).sin(), (i as f64 * 1.3).cos());
+        let scores = [a, b, 0.2];
+        let rank = |k: usize| 1 + scores.iter().filter(|s| **s > scores[k]).count();
+        text += &format!("{a},{b},{},{},{}\n", rank(0), rank(1), rank(2));
+    }
+    text
+}
+
+fn hierarchy(rows: usize) -> String {
+    let mut text = String::from(
+        "@relation t\n@attribute a numeric\n@attribute class hierarchical 1,1/1,1/2,2,2/1\n@data\n",
+    );
+    for i in 0..rows {
+        let a = (i as f64 * 0.7).sin();
+        let class = if a > 0.5 {
+            "1/1@2/1"
+        } else if a > 0.0 {
+            "1/2"
+        } else {
+            "2"
+        };
+        text += &format!("{a},{class}\n");
+    }
+    text
+}
+
+#[test]
+fn predictors_are_trained_evaluated_and_used() {
+    let folder = Folder::new("structured");
+    folder.write("l.csv", &labels(60));
+    folder.write("r.csv", &ranks(60));
+    folder.write("h.arff", &hierarchy(60));
+    folder.write("p.csv", "f,p,q,r\n1,a,a,b\n-1,a,b,b\n2,u,u,v\n-2,k,l,l\n");
+    let cases = [
+        ("l.csv", "--space labels --labels x,y --pairs all", "most-probable,hamming,f1", "subset_accuracy"),
+        ("l.csv", "--space labels --labels x,y --pairs chow-liu --pairs-by-input", "hamming", "micro_f1"),
+        ("l.csv", "--space labels --labels x,y --fourier 20 --gamma 0.5", "hamming", "macro_f1"),
+        ("r.csv", "--space ranking", "most-probable,kendall", "kendall_tau"),
+        ("r.csv", "--space ranking --ranking precedence", "kendall", "spearman_rho"),
+        ("r.csv", "--space ranking --ranking mallows", "kendall", "spearman_rho"),
+        (
+            "r.csv",
+            "--space ranking --ranking positions --lambda 0.1,0.01 --lambda-folds 3",
+            "kendall",
+            "order_accuracy",
+        ),
+        ("h.arff", "--space hierarchy", "most-probable,hamming,f1", "au_prc"),
+        ("h.arff", "--space hierarchy --pairs all", "most-probable", "path_accuracy"),
+        ("p.csv", "--space partition --labels p,q,r", "most-probable", "rand_index"),
+    ];
+    for (data, options, decisions, measure) in cases {
+        let line = format!("structured train {data} {options} -o m.zhat");
+        let learned = folder.json(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(learned["converged"], true, "{line}: {learned}");
+        assert!(learned["gap"].as_f64().unwrap() <= 1e-6);
+        let found = folder.json(&["structured", "eval", data, "--model", "m.zhat", "--rows"]);
+        assert_eq!(found["guarantee"]["kind"], "exact");
+        let value = found["measures"][measure].as_f64().unwrap();
+        assert!(
+            (-1.0..=1.0).contains(&value) && found["measures"]["log_loss"].as_f64().unwrap() > 0.0,
+            "{found}"
+        );
+        assert_eq!(found["lines"].as_array().unwrap().len(), found["rows"].as_u64().unwrap() as usize);
+        for decision in decisions.split(',') {
+            let printed = folder.ok(&[
+                "structured",
+                "predict",
+                data,
+                "-m",
+                "m.zhat",
+                "--decision",
+                decision,
+                "--marginals",
+            ]);
+            let header = printed.lines().next().unwrap();
+            assert!(header.starts_with("line,prediction,probability,"), "{header}");
+            let probability: f64 =
+                printed.lines().nth(1).unwrap().split(',').nth(2).unwrap().parse().unwrap();
+            assert!(probability > 0.0 && probability <= 1.0, "{printed}");
+        }
+        let ranked = folder.json(&["structured", "predict", data, "-m", "m.zhat", "-k", "2"]);
+        let first = &ranked["rows"][0]["predictions"];
+        assert!(first[0]["log_probability"].as_f64() >= first[1]["log_probability"].as_f64(), "{first}");
+    }
+    let good = folder.ok(&["structured", "eval", "h.arff", "-m", "m.zhat"]);
+    assert!(good.is_empty() || good.contains("log_loss"));
+}
+
+#[test]
+fn runs_repeat_resume_and_cross_validate() {
+    let folder = Folder::new("structured-runs");
+    folder.write("h.arff", &hierarchy(50));
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let train = |more: &str| {
+        let line = format!("structured train h.arff --space hierarchy {more}");
+        folder.ok(&line.split_whitespace().collect::<Vec<_>>())
+    };
+    let told = train("-o a.zhat --threads 1");
+    assert!(told.contains("above its minimum, certified") && told.contains("5 nodes"), "{told}");
+    train("-o b.zhat --threads 2");
+    assert!(read("a.zhat") == read("b.zhat"));
+    train("-o c.zhat --iterations 3 --checkpoint c.ckpt");
+    train("-o c.zhat --checkpoint c.ckpt");
+    assert!(read("a.zhat") == read("c.zhat"));
+    for method in [
+        "--method sampled --samples 4 --iterations 20",
+        "--method online --iterations 3",
+        "--method online --samples 0 --batch 7 --iterations 3",
+    ] {
+        let line = format!("structured train h.arff --space hierarchy --lambda 0.1 {method} -o s.zhat");
+        let learned = folder.json(&line.split_whitespace().collect::<Vec<_>>());
+        assert!(learned["gap"].as_f64().unwrap() > 0.0, "{learned}");
+        assert_eq!(learned["confidence"].as_f64().unwrap() < 1.0, method.contains("sampled"), "{learned}");
+    }
+    let line = "structured cv h.arff --space hierarchy --folds 4 --repeats 2 --write-folds f.csv";
+    let found = folder.json(&line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(found["measures"]["au_prc"]["folds"].as_array().unwrap().len(), 8);
+    let folds = String::from_utf8(read("f.csv")).unwrap();
+    assert_eq!((folds.lines().count(), folds.lines().next()), (101, Some("repeat,line,fold")));
+    folder.ok(&["structured", "eval", "h.arff", "-m", "a.zhat", "--reliability", "r.svg"]);
+    assert!(String::from_utf8(read("r.svg")).unwrap().contains("predicted probability"));
+}
+
+#[test]
+fn mistakes_end_with_status_2_and_write_nothing() {
+    let folder = Folder::new("structured-mistakes");
+    folder.write("l.csv", &labels(20));
+    folder.write("r.csv", &ranks(20).replace("\n0,", "\nzero,"));
+    folder.write("bad.csv", "A1,L1,L2\n1,1,1\n");
+    folder.write(
+        "h.arff",
+        &hierarchy(20).replace("hierarchical 1,", "hierarchical root/1,1/1,").replace("1/2,2,2/1", "2/1"),
+    );
+    let cases = [
+        ("structured train bad.csv --space ranking -o m.zhat", "bad.csv: line 2: column L2 is `1`"),
+        ("structured train l.csv --labels x,z -o m.zhat", "l.csv: line 1: there is no column `z` of targets"),
+        ("structured train l.csv -o m.zhat", "no target columns"),
+        ("structured train l.csv --labels x,y --lambda 0 -o m.zhat", "--lambda: expected numbers above 0"),
+        ("structured train l.csv --labels x,y --pairs some -o m.zhat", "--pairs: expected none, chow-liu"),
+        ("structured train h.arff --space hierarchy -o m.zhat", "trees only"),
+        ("structured train l.csv --labels x,y -o -", "-o: stdout has the summary"),
+        ("structured predict l.csv -m l.csv", "not a whole .zhat file"),
+        (
+            "structured train l.csv --labels x,y --method sampled --samples 0 -o m.zhat",
+            "samples: 0 is out of range",
+        ),
+    ];
+    for (line, want) in cases {
+        let ran = folder.run(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(ran.status(), 2, "{line}: {}", ran.stderr());
+        assert!(ran.stderr().contains(want), "{line}: {}", ran.stderr());
+        assert!(!folder.path().join("m.zhat").exists(), "{line}");
+    }
+    folder.ok(&["structured", "train", "l.csv", "--labels", "x,y", "-o", "m.zhat"]);
+    folder.write("new.csv", "a,b,colour\n1,2,pink\n");
+    let ran = folder.run(&["structured", "predict", "new.csv", "-m", "m.zhat"]);
+    assert_eq!(ran.status(), 2);
+    assert!(
+        ran.stderr().contains("new.csv: line 2: column colour: the model does not know the category `pink`"),
+        "{}",
+        ran.stderr()
+    );
+    folder.write("fine.csv", "colour,b,a\nred,2,1\n");
+    assert_eq!(folder.ok(&["structured", "predict", "fine.csv", "-m", "m.zhat"]).lines().count(), 2);
+    let other = folder.run(&["structured", "predict", "fine.csv", "-m", "m.zhat", "--decision", "kendall"]);
+    assert_eq!(other.status(), 2);
+    let model = folder.run(&["logz", "m.zhat"]);
+    assert_eq!(model.status(), 2, "{}", model.stderr());
+}

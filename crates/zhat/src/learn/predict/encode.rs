@@ -1,0 +1,443 @@
+//! From the cells of a file to numbers: standardised columns, missing values, categories, Fourier features.
+//!
+//! | column | encoding |
+//! |---|---|
+//! | numeric, dense | (x − mean)/standard deviation; constant columns become 0 |
+//! | numeric, sparse | x/max |x|, so that zeros stay zeros |
+//! | missing value | the mean (0 after standardisation), and an indicator column if the training data have any |
+//! | categorical | one indicator per category; another one for missing values if the training data have any |
+//!
+//! Random Fourier features replace the inputs x by √(2/m)·cos(Wx + b), with normal W of variance 2γ and uniform
+//! b, so that inner products approximate exp(−γ‖x − x'‖²).
+//!
+//! Reference: A. Rahimi, B. Recht, *Random features for large-scale kernel machines*, NIPS 2007.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::Inputs;
+use super::data::{Cells, Examples, InputColumn, fail};
+use crate::error::{Error, Result};
+use crate::numeric::{Matrix, multiply};
+use crate::random::Streams;
+use crate::run::Run;
+
+/// Data with fewer cells than this share that are not zero are stored as a sparse matrix.
+const SPARSE: f64 = 0.25;
+/// Rows per block when Fourier features are computed.
+const BLOCK: usize = 1024;
+
+/// Scaling of numeric columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scaling {
+    /// Standardised if dense, divided by the maximum if sparse.
+    #[default]
+    Auto,
+    /// Mean 0 and variance 1; the matrix is dense.
+    Standard,
+    /// Divided by the maximum absolute value.
+    Max,
+    /// As given.
+    None,
+}
+
+/// Random Fourier features.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fourier {
+    /// The number of features.
+    pub features: usize,
+    /// γ; by default 1 over the number of inputs.
+    pub gamma: Option<f64>,
+    /// The seed of W and b.
+    pub seed: u64,
+}
+
+/// How to encode inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Encoding {
+    /// Scaling of numeric columns.
+    pub scaling: Scaling,
+    /// Random Fourier features instead of the columns.
+    pub fourier: Option<Fourier>,
+}
+
+/// The encoding of one column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Code {
+    column: InputColumn,
+    /// x is encoded as (x − shift)·scale.
+    shift: f64,
+    scale: f64,
+    /// The value of a missing cell after encoding.
+    missing: f64,
+    /// Whether there is an indicator of missing values.
+    indicator: bool,
+    /// The first encoded column.
+    first: usize,
+}
+
+/// An encoding fitted to training data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Encoder {
+    codes: Vec<Code>,
+    width: usize,
+    sparse: bool,
+    fourier: Option<(Fourier, f64)>,
+}
+
+/// Sums over the cells of a column.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    missing: usize,
+    count: usize,
+    mean: f64,
+    squares: f64,
+    largest: f64,
+}
+
+/// Visits the cells of all rows: row, column, value. Zeros of sparse data are not visited.
+fn each_cell(examples: &Examples, mut visit: impl FnMut(usize, usize, f64)) {
+    let width = examples.columns.len();
+    match &examples.cells {
+        Cells::Dense(values) => {
+            values
+                .iter()
+                .enumerate()
+                .for_each(|(at, &value)| visit(at / width.max(1), at % width.max(1), value));
+        }
+        Cells::Sparse { ends, indices, values } => {
+            let mut start = 0;
+            for (row, &end) in ends.iter().enumerate() {
+                (start..end).for_each(|at| visit(row, indices[at] as usize, values[at]));
+                start = end;
+            }
+        }
+    }
+}
+
+impl Encoder {
+    /// Fits the encoding to training data.
+    ///
+    /// # Errors
+    /// If the options are out of range.
+    pub fn fit(examples: &Examples, how: &Encoding) -> Result<Self> {
+        if let Some(fourier) = how.fourier {
+            let wrong = fourier.gamma.is_some_and(|gamma| !(gamma > 0.0 && gamma.is_finite()));
+            if fourier.features == 0 || wrong {
+                return Err(Error::argument("fourier", "needs at least one feature and a positive gamma"));
+            }
+        }
+        let rows = examples.rows() as f64;
+        let mut sums = vec![Sums::default(); examples.columns.len()];
+        let mut filled = 0usize;
+        each_cell(examples, |_, column, value| {
+            let own = &mut sums[column];
+            if value.is_nan() {
+                own.missing += 1;
+                return;
+            }
+            filled += usize::from(value != 0.0);
+            own.count += 1;
+            // Welford's update.
+            let difference = value - own.mean;
+            own.mean += difference / own.count as f64;
+            own.squares += difference * (value - own.mean);
+            own.largest = own.largest.max(value.abs());
+        });
+        let share = filled as f64 / (rows * examples.columns.len() as f64).max(1.0);
+        let given_sparse = matches!(examples.cells, Cells::Sparse { .. });
+        let categories = examples.columns.iter().any(|column| column.levels.is_some());
+        let sparse = how.fourier.is_none()
+            && how.scaling != Scaling::Standard
+            && (given_sparse || share < SPARSE && !categories);
+        let mut first = 0;
+        let mut codes = Vec::with_capacity(sums.len());
+        for (column, sums) in examples.columns.iter().zip(sums) {
+            // Cells of sparse rows that are not given are zeros.
+            let zeros = if given_sparse { rows - (sums.count + sums.missing) as f64 } else { 0.0 };
+            let count = sums.count as f64 + zeros;
+            let mean = if count > 0.0 { sums.mean * sums.count as f64 / count } else { 0.0 };
+            let squares = sums.squares + sums.mean * sums.mean * sums.count as f64 * zeros / count.max(1.0);
+            let deviation = (squares / count.max(1.0)).sqrt();
+            let standard = how.scaling == Scaling::Standard || how.scaling == Scaling::Auto && !sparse;
+            let (shift, scale) = match &column.levels {
+                Some(_) => (0.0, 1.0),
+                None if how.scaling == Scaling::None => (0.0, 1.0),
+                // A deviation of a few roundings of the mean is that of a constant.
+                None if standard && deviation <= 1e-13 * mean.abs() => (mean, 0.0),
+                None if standard => (mean, 1.0 / deviation),
+                None if sums.largest > 0.0 => (0.0, 1.0 / sums.largest),
+                None => (0.0, 0.0),
+            };
+            let indicator = sums.missing > 0;
+            let width = column.levels.as_ref().map_or(1, Vec::len) + usize::from(indicator);
+            let missing = (mean - shift) * scale;
+            codes.push(Code { column: column.clone(), shift, scale, missing, indicator, first });
+            first += width;
+        }
+        let fourier =
+            how.fourier.map(|fourier| (fourier, fourier.gamma.unwrap_or(1.0 / first.max(1) as f64)));
+        Ok(Encoder { codes, width: first, sparse, fourier })
+    }
+
+    /// The number of encoded inputs, without the bias.
+    pub fn width(&self) -> usize {
+        self.fourier.map_or(self.width, |(fourier, _)| fourier.features)
+    }
+
+    /// The input columns.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = &InputColumn> {
+        self.codes.iter().map(|code| &code.column)
+    }
+
+    /// Encodes a data set, whose columns are found by name.
+    ///
+    /// # Errors
+    /// If a column is missing or of another kind, a category is unknown, or the memory budget is too small.
+    pub fn encode(&self, examples: &Examples, run: &Run) -> Result<Inputs> {
+        let source = &examples.source;
+        let mut places = vec![None; examples.columns.len()];
+        for (at, code) in self.codes.iter().enumerate() {
+            let name = &code.column.name;
+            let place = examples.columns.iter().position(|column| column.name == *name);
+            let place = place
+                .ok_or_else(|| fail(source, 0, format!("the model's input `{name}` is not in the file")))?;
+            places[place] = Some(at);
+            // A column of only missing values has no kind, and a categorical one may look numeric.
+            if examples.columns[place].levels.is_some() && code.column.levels.is_none() {
+                let message = format!("column {name} is categorical; the model expects numbers");
+                return Err(fail(source, 0, message));
+            }
+        }
+        let rows = examples.rows();
+        let width = self.width();
+        if !self.sparse {
+            let all = self.width + if self.fourier.is_some() { width } else { 0 };
+            run.require_memory("encoding", 16.0 * rows as f64 * (all + 1) as f64)?;
+        }
+        let mut failure = None;
+        let (mut entries, mut dense) = (Vec::new(), Vec::new());
+        if self.sparse {
+            entries.reserve(rows);
+        } else {
+            dense = vec![0.0; rows * self.width];
+            // A column that is centred has a value for the zeros that sparse rows leave out.
+            if let Cells::Sparse { .. } = examples.cells {
+                for row in dense.chunks_exact_mut(self.width.max(1)) {
+                    for code in self.codes.iter().filter(|code| code.column.levels.is_none()) {
+                        row[code.first] = -code.shift * code.scale;
+                    }
+                    for code in self.codes.iter().filter(|code| code.column.levels.is_some()) {
+                        row[code.first] = 1.0;
+                    }
+                }
+            }
+        }
+        let clear = !self.sparse && matches!(examples.cells, Cells::Sparse { .. });
+        each_cell(examples, |row, place, value| {
+            let Some(code) = places[place].map(|at| &self.codes[at]) else { return };
+            let mut put = |column: usize, number: f64| {
+                if self.sparse {
+                    entries.push((row as u32, column as u32, number));
+                } else {
+                    dense[row * self.width + column] = number;
+                }
+            };
+            let levels = code.column.levels.as_deref();
+            let after = code.first + levels.map_or(1, <[String]>::len);
+            if clear && levels.is_some() {
+                put(code.first, 0.0);
+            }
+            if value.is_nan() {
+                if levels.is_none() {
+                    put(code.first, code.missing);
+                }
+                if code.indicator {
+                    put(after, 1.0);
+                }
+                return;
+            }
+            match levels {
+                None => put(code.first, (value - code.shift) * code.scale),
+                Some(levels) => {
+                    let name = match &examples.columns[place].levels {
+                        Some(own) => own.get(value as usize).cloned().unwrap_or_default(),
+                        None => value.to_string(),
+                    };
+                    match levels.iter().position(|level| *level == name) {
+                        Some(level) => put(code.first + level, 1.0),
+                        None if failure.is_none() => {
+                            let column = &code.column.name;
+                            let message =
+                                format!("column {column}: the model does not know the category `{name}`");
+                            failure = Some(fail(source, examples.lines[row], message));
+                        }
+                        None => {}
+                    }
+                }
+            }
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        if self.sparse {
+            return sparse(self.width, rows, &mut entries);
+        }
+        let Some((fourier, gamma)) = self.fourier else {
+            return if self.width == 0 { Ok(Inputs::bias(rows)) } else { Inputs::dense(self.width, &dense) };
+        };
+        let features = run.install(|| fourier_features(&fourier, gamma, self.width, &dense, rows));
+        Inputs::dense(width, &features)
+    }
+}
+
+fn sparse(width: usize, rows: usize, entries: &mut [(u32, u32, f64)]) -> Result<Inputs> {
+    entries.sort_by_key(|&(row, column, _)| (row, column));
+    let mut ends = vec![0; rows];
+    let (mut indices, mut values) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
+    for &(row, column, value) in entries.iter().filter(|(_, _, value)| *value != 0.0) {
+        indices.push(column);
+        values.push(value);
+        ends[row as usize] = values.len();
+    }
+    let mut end = 0;
+    for own in &mut ends {
+        end = end.max(*own);
+        *own = end;
+    }
+    Inputs::sparse(width, &ends, &indices, &values)
+}
+
+fn fourier_features(fourier: &Fourier, gamma: f64, width: usize, dense: &[f64], rows: usize) -> Vec<f64> {
+    let m = fourier.features;
+    let streams = Streams::new(fourier.seed, "fourier features");
+    let deviation = (2.0 * gamma).sqrt();
+    // One column of W and one entry of b per feature.
+    let drawn: Vec<(Vec<f64>, f64)> = (0..m as u64)
+        .into_par_iter()
+        .map(|feature| {
+            let mut random = streams.block(feature);
+            let column = (0..width).map(|_| deviation * random.normal()).collect();
+            (column, std::f64::consts::TAU * random.uniform())
+        })
+        .collect();
+    let mut weights = vec![0.0; width * m];
+    for (feature, (column, _)) in drawn.iter().enumerate() {
+        column.iter().enumerate().for_each(|(i, w)| weights[i * m + feature] = *w);
+    }
+    let scale = (2.0 / m as f64).sqrt();
+    let mut out = vec![0.0; rows * m];
+    for (i, out) in out.chunks_mut(BLOCK * m).enumerate() {
+        let own = out.len() / m;
+        let x = Matrix::row_major(&dense[i * BLOCK * width..][..own * width], own, width);
+        multiply(x, Matrix::row_major(&weights, width, m), out, false);
+        out.par_chunks_mut(m).for_each(|row| {
+            row.iter_mut().zip(&drawn).for_each(|(z, (_, b))| *z = scale * (*z + b).cos());
+        });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples(columns: &[(&str, Option<&[&str]>)], cells: Cells, rows: usize) -> Examples {
+        let column = |(name, levels): &(&str, Option<&[&str]>)| InputColumn {
+            name: (*name).into(),
+            levels: levels.map(|levels| levels.iter().map(|level| (*level).into()).collect()),
+        };
+        Examples {
+            source: "t".into(),
+            lines: (1..=rows).collect(),
+            columns: columns.iter().map(column).collect(),
+            cells,
+            names: vec![],
+            parents: vec![],
+            targets: None,
+        }
+    }
+
+    /// The encoded matrix, from its products with unit vectors.
+    fn matrix(inputs: &Inputs) -> Vec<Vec<f64>> {
+        let n = inputs.columns();
+        let unit: Vec<f64> = (0..n * n).map(|i| f64::from(i % (n + 1) == 0)).collect();
+        let mut all = vec![0.0; inputs.rows() * n];
+        inputs.scores(0..inputs.rows(), &unit, n, &mut all);
+        all.chunks(n).map(<[f64]>::to_vec).collect()
+    }
+
+    #[test]
+    fn columns_are_standardised_with_indicators_and_categories() {
+        let nan = f64::NAN;
+        let columns: [(&str, Option<&[&str]>); 3] = [("a", None), ("c", Some(&["u", "v"])), ("k", None)];
+        let data = examples(&columns, Cells::Dense(vec![1.0, 0.0, 5.0, 3.0, 1.0, 5.0, nan, nan, 5.0]), 3);
+        let encoder = Encoder::fit(&data, &Encoding::default()).unwrap();
+        let run = Run::default();
+        let rows = matrix(&encoder.encode(&data, &run).unwrap());
+        // a, is a missing, u, v, is c missing, k (constant), bias.
+        assert_eq!(rows[0], [-1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+        assert_eq!(rows[1], [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+        assert_eq!(rows[2], [0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0]);
+        // Columns in another order, an unknown category, a column too few.
+        let other: [(&str, Option<&[&str]>); 3] = [("k", None), ("a", None), ("c", Some(&["v", "w"]))];
+        let fine = examples(&other, Cells::Dense(vec![5.0, 1.0, 0.0]), 1);
+        assert_eq!(matrix(&encoder.encode(&fine, &run).unwrap())[0], [-1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+        let odd = examples(&other, Cells::Dense(vec![5.0, 1.0, 1.0]), 1);
+        let message = encoder.encode(&odd, &run).unwrap_err().to_string();
+        assert_eq!(message, "t: line 1: column c: the model does not know the category `w`");
+        let few = examples(&other[..2], Cells::Dense(vec![5.0, 1.0]), 1);
+        assert!(encoder.encode(&few, &run).unwrap_err().to_string().contains("`c` is not in the file"));
+    }
+
+    #[test]
+    fn sparse_cells_stay_sparse_and_agree_with_dense_ones() {
+        let columns = [("a", None), ("b", None), ("c", None)];
+        let (ends, indices) = (vec![1, 1, 3], vec![1, 0, 2]);
+        let cells = Cells::Sparse { ends, indices, values: vec![4.0, -2.0, f64::NAN] };
+        let data = examples(&columns, cells, 3);
+        let run = Run::default();
+        let encoder = Encoder::fit(&data, &Encoding::default()).unwrap();
+        let inputs = encoder.encode(&data, &run).unwrap();
+        assert!(inputs.is_sparse());
+        let rows = matrix(&inputs);
+        assert_eq!(rows[0], [0.0, 1.0, 0.0, 0.0, 1.0]);
+        assert_eq!(rows[2], [-1.0, 0.0, 0.0, 1.0, 1.0]);
+        // Standardised: the same as for the dense cells.
+        let full = Cells::Dense(vec![0.0, 4.0, 0.0, 0.0, 0.0, 0.0, -2.0, 0.0, f64::NAN]);
+        let how = Encoding { scaling: Scaling::Standard, fourier: None };
+        let dense = examples(&columns, full, 3);
+        let (a, b) = (Encoder::fit(&data, &how).unwrap(), Encoder::fit(&dense, &how).unwrap());
+        let (a, b) = (matrix(&a.encode(&data, &run).unwrap()), matrix(&b.encode(&dense, &run).unwrap()));
+        a.iter()
+            .flatten()
+            .zip(b.iter().flatten())
+            .for_each(|(a, b)| assert!((a - b).abs() < 1e-12, "{a} {b}"));
+    }
+
+    /// Inner products of Fourier features have mean exp(−γ‖x − x'‖²) and lie in [−2/m, 2/m] per feature; by
+    /// Hoeffding, a deviation of 4·√(ln(2e7)/(2m)) has probability 1e-7.
+    #[test]
+    fn fourier_features_approximate_the_kernel() {
+        let data =
+            examples(&[("a", None), ("b", None)], Cells::Dense(vec![0.0, 1.0, 1.0, -1.0, 2.0, 0.5]), 3);
+        let fourier = Fourier { features: 20_000, gamma: Some(0.3), seed: 3 };
+        let how = Encoding { scaling: Scaling::None, fourier: Some(fourier) };
+        let encoder = Encoder::fit(&data, &how).unwrap();
+        let inputs = encoder.encode(&data, &Run::default()).unwrap();
+        assert_eq!((inputs.columns(), encoder.width()), (20_001, 20_000));
+        let points = [[0.0, 1.0], [1.0, -1.0], [2.0, 0.5]];
+        let features = fourier_features(&fourier, 0.3, 2, &points.concat(), 3);
+        let radius = 4.0 * ((2e7f64).ln() / 40_000.0).sqrt();
+        for (i, z) in features.chunks(20_000).enumerate() {
+            for (j, other) in features.chunks(20_000).enumerate() {
+                let found: f64 = z.iter().zip(other).map(|(a, b)| a * b).sum();
+                let square: f64 = points[i].iter().zip(points[j]).map(|(a, b)| (a - b).powi(2)).sum();
+                assert!((found - (-0.3 * square).exp()).abs() < radius, "{found} {square}");
+            }
+        }
+        let wrong = Encoding { fourier: Some(Fourier { features: 0, ..fourier }), ..how };
+        assert!(Encoder::fit(&data, &wrong).is_err());
+    }
+}

@@ -1,0 +1,364 @@
+//! The inputs of all rows as a matrix, dense or sparse, with a last column of ones for the bias.
+//!
+//! Products run over fixed blocks of rows and columns, so that their bits do not depend on the number of
+//! threads.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::numeric::{Elementwise, Matrix, add_rows, add_to_rows, multiply};
+
+/// Number of columns of a tile of the parameters, which fits into the cache for some thousand inputs.
+const TILE: usize = 64;
+/// Number of rows per piece of sparse products.
+const PIECE: usize = 32;
+/// Minimum number of independent parts of a gradient.
+const PARTS: usize = 8;
+
+/// A matrix of inputs, one row per example; the last column is 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inputs {
+    rows: usize,
+    columns: usize,
+    values: Numbers,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Numbers {
+    Dense(Vec<f64>),
+    Sparse { ends: Vec<usize>, indices: Vec<u32>, values: Vec<f64> },
+}
+
+impl Inputs {
+    /// Dense inputs, row by row; a column of ones is added.
+    ///
+    /// # Errors
+    /// If the numbers do not form rows of this length, or one is not finite.
+    pub fn dense(columns: usize, numbers: &[f64]) -> Result<Self> {
+        let rows = if columns == 0 { 0 } else { numbers.len() / columns };
+        if rows * columns != numbers.len() {
+            let message = format!("{} numbers make no rows of {columns}", numbers.len());
+            return Err(Error::argument("inputs", message));
+        }
+        finite(numbers, |at| (at / columns.max(1), at % columns.max(1)))?;
+        let mut values = Vec::with_capacity(rows * (columns + 1));
+        for row in numbers.chunks_exact(columns.max(1)) {
+            values.extend_from_slice(row);
+            values.push(1.0);
+        }
+        Ok(Inputs { rows, columns: columns + 1, values: Numbers::Dense(values) })
+    }
+
+    /// Only a bias, for data without inputs.
+    pub fn bias(rows: usize) -> Self {
+        Inputs { rows, columns: 1, values: Numbers::Dense(vec![1.0; rows]) }
+    }
+
+    /// Sparse inputs: row r has the values up to `ends[r]`, in the columns `indices`; a column of ones is
+    /// added.
+    ///
+    /// # Errors
+    /// If the ends decrease or do not fit the values, an index is out of range, or a number is not finite.
+    pub fn sparse(columns: usize, ends: &[usize], indices: &[u32], numbers: &[f64]) -> Result<Self> {
+        let fail = |message: String| Err(Error::argument("inputs", message));
+        if ends.windows(2).any(|pair| pair[0] > pair[1])
+            || ends.last().copied().unwrap_or(0) != numbers.len()
+            || indices.len() != numbers.len()
+        {
+            return fail("the row ends do not fit the values".into());
+        }
+        if columns >= u32::MAX as usize {
+            return fail(format!("{columns} columns are too many"));
+        }
+        if let Some(index) = indices.iter().find(|index| **index as usize >= columns) {
+            return fail(format!("column {index} is out of range; there are {columns}"));
+        }
+        finite(numbers, |at| (ends.partition_point(|&end| end <= at), indices[at] as usize))?;
+        let rows = ends.len();
+        let mut all = (Vec::with_capacity(rows), Vec::new(), Vec::new());
+        let mut start = 0;
+        for &end in ends {
+            all.1.extend_from_slice(&indices[start..end]);
+            all.2.extend_from_slice(&numbers[start..end]);
+            all.1.push(columns as u32);
+            all.2.push(1.0);
+            all.0.push(all.1.len());
+            start = end;
+        }
+        let (ends, indices, values) = all;
+        Ok(Inputs { rows, columns: columns + 1, values: Numbers::Sparse { ends, indices, values } })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns, including the bias.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Whether the matrix is sparse.
+    pub fn is_sparse(&self) -> bool {
+        matches!(self.values, Numbers::Sparse { .. })
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        match &self.values {
+            Numbers::Dense(numbers) => 8 * numbers.len(),
+            Numbers::Sparse { ends, indices, values } => {
+                8 * ends.len() + 4 * indices.len() + 8 * values.len()
+            }
+        }
+    }
+
+    /// Some of the rows, in this order.
+    pub fn select(&self, rows: &[usize]) -> Inputs {
+        let values = match &self.values {
+            Numbers::Dense(numbers) => {
+                let row = |&row: &usize| numbers[row * self.columns..][..self.columns].iter().copied();
+                Numbers::Dense(rows.iter().flat_map(row).collect())
+            }
+            Numbers::Sparse { .. } => {
+                let (mut ends, mut indices, mut values) = (Vec::new(), Vec::new(), Vec::new());
+                for &row in rows {
+                    let (own, numbers) = self.sparse_row(row);
+                    indices.extend_from_slice(own);
+                    values.extend_from_slice(numbers);
+                    ends.push(indices.len());
+                }
+                Numbers::Sparse { ends, indices, values }
+            }
+        };
+        Inputs { rows: rows.len(), columns: self.columns, values }
+    }
+
+    fn sparse_row(&self, row: usize) -> (&[u32], &[f64]) {
+        match &self.values {
+            Numbers::Sparse { ends, indices, values } => {
+                let range = if row == 0 { 0 } else { ends[row - 1] }..ends[row];
+                (&indices[range.clone()], &values[range])
+            }
+            Numbers::Dense(_) => (&[], &[]),
+        }
+    }
+
+    /// ‖x‖² of every row.
+    pub fn squares(&self) -> Vec<f64> {
+        match &self.values {
+            Numbers::Dense(numbers) => {
+                numbers.chunks_exact(self.columns).map(|row| f64::dot(row, row)).collect()
+            }
+            Numbers::Sparse { .. } => (0..self.rows)
+                .map(|row| {
+                    let (_, values) = self.sparse_row(row);
+                    f64::dot(values, values)
+                })
+                .collect(),
+        }
+    }
+
+    /// A sum over all numbers that identifies the data in checkpoints.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mix = |hash: u64, bits: u64| (hash ^ bits).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
+        let start = mix(mix(0xcbf2_9ce4_8422_2325, self.rows as u64), self.columns as u64);
+        match &self.values {
+            Numbers::Dense(numbers) => numbers.iter().fold(start, |hash, x| mix(hash, x.to_bits())),
+            Numbers::Sparse { ends, indices, values } => {
+                let hash = ends.iter().fold(start, |hash, end| mix(hash, *end as u64));
+                let hash = indices.iter().fold(hash, |hash, index| mix(hash, u64::from(*index)));
+                values.iter().fold(hash, |hash, x| mix(hash, x.to_bits()))
+            }
+        }
+    }
+
+    /// out ← X·W for a range of rows; W has one row of `width` numbers per column.
+    pub(crate) fn scores(&self, rows: Range<usize>, weights: &[f64], width: usize, out: &mut [f64]) {
+        if width == 0 {
+            return;
+        }
+        match &self.values {
+            Numbers::Dense(numbers) => {
+                let own = &numbers[rows.start * self.columns..rows.end * self.columns];
+                let x = Matrix::row_major(own, rows.len(), self.columns);
+                multiply(x, Matrix::row_major(weights, self.columns, width), out, false);
+            }
+            Numbers::Sparse { .. } => {
+                out.par_chunks_mut(PIECE * width).enumerate().for_each(|(piece, out)| {
+                    out.fill(0.0);
+                    // One tile of the weights after the other stays in the cache for all rows of the piece.
+                    for first in (0..width).step_by(TILE) {
+                        let last = (first + TILE).min(width);
+                        for (i, row) in out.chunks_exact_mut(width).enumerate() {
+                            let (indices, values) = self.sparse_row(rows.start + piece * PIECE + i);
+                            add_rows(indices, values, weights, width, first, &mut row[first..last]);
+                        }
+                    }
+                });
+            }
+        }
+    }
+
+    /// A sum of products Xᵀ·G that starts at zero.
+    pub(crate) fn gradient(&self, width: usize) -> GradientSum {
+        match self.values {
+            Numbers::Dense(_) => GradientSum::Dense(vec![0.0; self.columns * width]),
+            Numbers::Sparse { .. } => {
+                let tiles = width.div_ceil(TILE);
+                let parts = if tiles == 0 { 0 } else { PARTS.div_ceil(tiles) };
+                let tile = |i: usize| {
+                    let first = i / parts * TILE;
+                    let range = first..(first + TILE).min(width);
+                    (range.clone(), i % parts, vec![0.0; self.columns * range.len()])
+                };
+                GradientSum::Sparse { parts, tiles: (0..tiles * parts).map(tile).collect() }
+            }
+        }
+    }
+
+    /// sum ← sum + Xᵀ·G for a range of rows.
+    pub(crate) fn add_gradient(
+        &self,
+        rows: Range<usize>,
+        errors: &[f64],
+        width: usize,
+        sum: &mut GradientSum,
+    ) {
+        if width == 0 {
+            return;
+        }
+        match (&self.values, sum) {
+            (Numbers::Dense(numbers), GradientSum::Dense(sum)) => {
+                let own = &numbers[rows.start * self.columns..rows.end * self.columns];
+                let x = Matrix::row_major(own, rows.len(), self.columns);
+                multiply(x.transposed(), Matrix::row_major(errors, rows.len(), width), sum, true);
+            }
+            (Numbers::Sparse { .. }, GradientSum::Sparse { parts, tiles }) => {
+                let each = rows.len().div_ceil(*parts);
+                tiles.par_iter_mut().for_each(|(columns, part, sum)| {
+                    let own = (*part * each).min(rows.len())..((*part + 1) * each).min(rows.len());
+                    for i in own {
+                        let (indices, values) = self.sparse_row(rows.start + i);
+                        add_to_rows(indices, values, &errors[i * width..][columns.clone()], sum);
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A matrix Xᵀ·G while it is summed.
+pub(crate) enum GradientSum {
+    Dense(Vec<f64>),
+    /// Columns, part and sums of every tile.
+    Sparse {
+        parts: usize,
+        tiles: Vec<(Range<usize>, usize, Vec<f64>)>,
+    },
+}
+
+impl GradientSum {
+    /// Writes the sum, row by row.
+    pub fn write(&self, width: usize, out: &mut [f64]) {
+        match self {
+            GradientSum::Dense(sum) => out.copy_from_slice(sum),
+            GradientSum::Sparse { tiles, .. } => {
+                out.fill(0.0);
+                for (columns, _, sum) in tiles {
+                    for (out, sum) in out.chunks_exact_mut(width).zip(sum.chunks_exact(columns.len())) {
+                        f64::add_to(&mut out[columns.clone()], sum);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Checks that all numbers are finite.
+fn finite(numbers: &[f64], place: impl Fn(usize) -> (usize, usize)) -> Result<()> {
+    match numbers.iter().position(|x| !x.is_finite()) {
+        Some(at) => {
+            let (row, column) = place(at);
+            let message = format!("row {row}, column {column} is {}, expected a finite number", numbers[at]);
+            Err(Error::argument("inputs", message))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    /// The same numbers dense and sparse, with empty rows and columns.
+    fn both(rows: usize, columns: usize) -> (Vec<f64>, Inputs, Inputs) {
+        let mut random = Streams::new(4, "inputs").block((rows * 100 + columns) as u64);
+        let numbers: Vec<f64> = (0..rows * columns)
+            .map(|i| if i % 7 == 0 || random.below(4) > 0 { 0.0 } else { random.normal() })
+            .collect();
+        let (mut ends, mut indices, mut values) = (vec![], vec![], vec![]);
+        for row in numbers.chunks_exact(columns) {
+            for (j, &x) in row.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+                indices.push(j as u32);
+                values.push(x);
+            }
+            ends.push(values.len());
+        }
+        let dense = Inputs::dense(columns, &numbers).unwrap();
+        (numbers, dense, Inputs::sparse(columns, &ends, &indices, &values).unwrap())
+    }
+
+    #[test]
+    fn products_of_dense_and_sparse_inputs_agree_with_the_definition() {
+        for (rows, columns, width) in [(1, 1, 1), (70, 5, 3), (100, 9, 130), (33, 20, 64)] {
+            let (numbers, dense, sparse) = both(rows, columns);
+            let x = |i: usize, j: usize| if j == columns { 1.0 } else { numbers[i * columns + j] };
+            let weights: Vec<f64> = (0..(columns + 1) * width).map(|i| (i as f64).sin()).collect();
+            let errors: Vec<f64> = (0..rows * width).map(|i| (i as f64 * 0.3).cos()).collect();
+            for inputs in [&dense, &sparse] {
+                let own = 1.min(rows - 1)..rows;
+                let mut scores = vec![0.0; own.len() * width];
+                inputs.scores(own.clone(), &weights, width, &mut scores);
+                let mut sum = inputs.gradient(width);
+                inputs.add_gradient(own.clone(), &errors[..own.len() * width], width, &mut sum);
+                let mut gradient = vec![0.0; weights.len()];
+                sum.write(width, &mut gradient);
+                for (place, i) in own.clone().enumerate() {
+                    for k in 0..width {
+                        let want: f64 = (0..=columns).map(|j| x(i, j) * weights[j * width + k]).sum();
+                        assert!((scores[place * width + k] - want).abs() < 1e-12);
+                    }
+                }
+                for j in 0..=columns {
+                    for k in 0..width {
+                        let want: f64 = own
+                            .clone()
+                            .enumerate()
+                            .map(|(place, i)| x(i, j) * errors[place * width + k])
+                            .sum();
+                        assert!((gradient[j * width + k] - want).abs() < 1e-12);
+                    }
+                }
+            }
+            let some = [rows - 1, 0, 0];
+            assert!((dense.select(&some).squares()[1] - sparse.select(&some).squares()[2]).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn unusable_inputs_are_refused() {
+        let message = |result: Result<Inputs>| result.unwrap_err().to_string();
+        assert!(message(Inputs::dense(2, &[0.0, 1.0, f64::NAN, 2.0])).contains("row 1, column 0 is NaN"));
+        assert!(message(Inputs::dense(2, &[0.0])).contains("no rows of 2"));
+        assert!(message(Inputs::sparse(2, &[1], &[2], &[1.0])).contains("column 2"));
+        assert!(message(Inputs::sparse(2, &[2, 1], &[0], &[1.0])).contains("row ends"));
+        let error = message(Inputs::sparse(3, &[0, 1], &[2], &[f64::INFINITY]));
+        assert!(error.contains("row 1, column 2 is inf"), "{error}");
+    }
+}

@@ -1,0 +1,227 @@
+//! The training objective f(θ) = λ‖θ‖² + (1/m) Σ −ln p(yᵢ | xᵢ), its gradient, and its certified gap.
+//!
+//! The loss of a row is convex in its scores, which are linear in θ, so f is strongly convex with constant 2λ
+//! and f(θ) − min f ≤ ‖∇f(θ)‖²/(4λ). The gradient is Xᵀ·(E\[φ\] − φ(y))/m + 2λθ.
+//!
+//! θ holds the weights of the scores that depend on the inputs, one row per input, and then the constants.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::form::{Compiled, LANES, Mode, Work};
+use super::{Inputs, Targets};
+use crate::error::{Error, Result};
+use crate::numeric::{CompensatedSum, Elementwise};
+use crate::random::Streams;
+use crate::run::Clock;
+
+/// Memory of the scores of one block of rows, in bytes.
+const BLOCK_BYTES: usize = 1 << 24;
+
+/// The regularised negative log-likelihood of a data set.
+pub(crate) struct Objective<'a> {
+    pub compiled: &'a Compiled,
+    pub inputs: &'a Inputs,
+    pub targets: &'a Targets,
+    pub lambda: f64,
+    /// Σ‖xᵢ‖.
+    norms: f64,
+    /// Σ‖xᵢ‖².
+    squares: f64,
+}
+
+impl<'a> Objective<'a> {
+    /// The objective for these data.
+    pub fn new(compiled: &'a Compiled, inputs: &'a Inputs, targets: &'a Targets, lambda: f64) -> Self {
+        let squares = inputs.squares();
+        let norms = squares.iter().map(|square| square.sqrt()).sum();
+        Objective { compiled, inputs, targets, lambda, norms, squares: squares.iter().sum() }
+    }
+
+    /// The length of θ.
+    pub fn dimension(&self) -> usize {
+        dimension(self.compiled, self.inputs.columns())
+    }
+
+    /// Rows per block: constant for a data set, so that results do not depend on the number of threads.
+    fn block(&self) -> usize {
+        let width = self.compiled.family.channels().max(1);
+        (BLOCK_BYTES / (8 * width)).clamp(LANES, 1 << 16) / LANES * LANES
+    }
+
+    /// Bytes for one evaluation.
+    pub fn bytes(&self, threads: usize) -> f64 {
+        let width = self.compiled.family.channels();
+        let block = self.block().min(self.inputs.rows());
+        let sums = if self.inputs.is_sparse() { 8.0 } else { 1.0 } * self.dimension() as f64;
+        8.0 * (block * width) as f64 + 8.0 * sums + threads as f64 * self.compiled.family.bytes(LANES)
+    }
+
+    /// f and its gradient.
+    ///
+    /// # Errors
+    /// If the time is over.
+    pub fn evaluate(&self, point: &[f64], gradient: &mut [f64], clock: &Clock<'_>) -> Result<f64> {
+        self.pass(point, gradient, clock, |scores, rows, work, losses| {
+            self.compiled.family.losses(scores, self.targets, rows, work, losses);
+            Ok(())
+        })
+    }
+
+    /// An unbiased estimate of the gradient: E\[φ\] is replaced by the mean over samples of every row. The value
+    /// is exact where log Z is, and NaN where it is out of reach.
+    ///
+    /// # Errors
+    /// If the time is over.
+    pub fn sampled(
+        &self,
+        point: &[f64],
+        gradient: &mut [f64],
+        samples: usize,
+        streams: &Streams,
+        clock: &Clock<'_>,
+    ) -> Result<f64> {
+        let family = &self.compiled.family;
+        self.pass(point, gradient, clock, |scores, rows, work, losses| {
+            let lanes = rows.len();
+            family.upward(scores, lanes, Mode::Sum, work, losses);
+            let mut means = vec![0.0; scores.len()];
+            let mut structure = vec![0; family.width()];
+            for (lane, row) in rows.enumerate() {
+                let mut random = streams.block(row as u64);
+                let weight = 1.0 / samples as f64;
+                for _ in 0..samples {
+                    family.decode(scores, (lane, lanes), work, Some(&mut random), &mut structure);
+                    if let Some(failure) = work.failure.take() {
+                        return Err(failure);
+                    }
+                    family.features(&structure, &mut |channel| means[channel * lanes + lane] += weight);
+                }
+                let observed = self.targets.structure(row).unwrap_or_default();
+                family.features(&observed, &mut |channel| {
+                    losses[lane] -= scores[channel * lanes + lane];
+                    means[channel * lanes + lane] -= 1.0;
+                });
+            }
+            scores.copy_from_slice(&means);
+            Ok(())
+        })
+    }
+
+    /// One pass over all rows; `loss` replaces the scores of some rows by gradients and writes their losses.
+    fn pass(
+        &self,
+        point: &[f64],
+        gradient: &mut [f64],
+        clock: &Clock<'_>,
+        loss: impl Fn(&mut [f64], Range<usize>, &mut Work, &mut [f64]) -> Result<()> + Sync,
+    ) -> Result<f64> {
+        let (width, channels) = (self.compiled.by_input, self.compiled.family.channels());
+        let (weights, constants) = point.split_at(self.inputs.columns() * width);
+        let (rows, block) = (self.inputs.rows(), self.block());
+        let mut buffer = vec![0.0; block.min(rows) * width];
+        let mut sum = self.inputs.gradient(width);
+        let mut total = CompensatedSum::default();
+        let mut constant_sums = vec![0.0; constants.len()];
+        for start in (0..rows).step_by(block) {
+            clock.check()?;
+            let end = (start + block).min(rows);
+            let scores = &mut buffer[..(end - start) * width];
+            self.inputs.scores(start..end, weights, width, scores);
+            let piece =
+                |work: &mut (Work, Vec<f64>), first: usize, scores: &mut [f64]| -> Result<(f64, Vec<f64>)> {
+                    let lanes = LANES.min(end - first);
+                    let (work, turned) = work;
+                    turned.resize(channels * lanes, 0.0);
+                    turn(scores, lanes, width, &mut turned[..width * lanes]);
+                    for (k, &constant) in constants.iter().enumerate() {
+                        turned[(width + k) * lanes..][..lanes].fill(constant);
+                    }
+                    let mut losses = vec![0.0; lanes];
+                    loss(&mut turned[..channels * lanes], first..first + lanes, work, &mut losses)?;
+                    turn(&turned[..width * lanes], width, lanes, scores);
+                    let own = turned[width * lanes..channels * lanes].chunks_exact(lanes);
+                    Ok((losses.iter().sum(), own.map(|lanes| lanes.iter().sum()).collect()))
+                };
+            // Without scores that depend on the inputs there would be no chunks of scores.
+            let results: Vec<Result<(f64, Vec<f64>)>> = if width == 0 {
+                let starts: Vec<usize> = (start..end).step_by(LANES).collect();
+                starts
+                    .into_par_iter()
+                    .map_init(Default::default, |work, first| piece(work, first, &mut []))
+                    .collect()
+            } else {
+                let chunks = scores.par_chunks_mut(LANES * width).enumerate();
+                chunks
+                    .map_init(Default::default, |work, (i, scores)| piece(work, start + i * LANES, scores))
+                    .collect()
+            };
+            for result in results {
+                let (value, constants) = result?;
+                total.add(value);
+                f64::add_to(&mut constant_sums, &constants);
+            }
+            self.inputs.add_gradient(start..end, scores, width, &mut sum);
+        }
+        let scale = 1.0 / rows as f64;
+        let (by_input, constant) = gradient.split_at_mut(weights.len());
+        sum.write(width, by_input);
+        constant.copy_from_slice(&constant_sums);
+        for (g, x) in gradient.iter_mut().zip(point) {
+            *g = *g * scale + 2.0 * self.lambda * x;
+        }
+        let value = total.value() * scale + self.lambda * f64::dot(point, point);
+        if value.is_finite() { Ok(value) } else { Err(Error::NoAnswer("the objective is not finite".into())) }
+    }
+
+    /// The certified gap for a gradient: an upper bound on f − min f, rounding included.
+    pub fn gap(&self, gradient: &[f64], point: &[f64], radius: f64) -> f64 {
+        let norm = f64::dot(gradient, gradient).sqrt();
+        let reach = norm + radius + self.rounding(point);
+        reach * reach / (4.0 * self.lambda)
+    }
+
+    /// Bound on the rounding error of the gradient, in norm.
+    fn rounding(&self, point: &[f64]) -> f64 {
+        let channels = self.compiled.family.channels() as f64;
+        let squares = self.squares / self.inputs.rows().max(1) as f64;
+        let terms = 64.0 + 2.0 * channels.sqrt();
+        f64::EPSILON
+            * (terms * (channels * squares).sqrt() + 2.0 * self.lambda * f64::dot(point, point).sqrt())
+    }
+
+    /// √(Σ R²‖xᵢ‖²/m²), where R is the radius of the features of the family: the standard deviation of a
+    /// gradient with one sample per row is at most this.
+    pub fn spread(&self) -> f64 {
+        self.compiled.family.radius() * self.squares.sqrt() / self.inputs.rows().max(1) as f64
+    }
+
+    /// An upper bound on the largest eigenvalue of the Hessian.
+    pub fn curvature(&self) -> f64 {
+        let radius = self.compiled.family.radius();
+        2.0 * self.lambda + radius * radius * self.squares / self.inputs.rows().max(1) as f64
+    }
+
+    /// An upper bound on the norm of the minimiser: at θ = 0 the loss is ln |Y|, and at the minimum 2λθ is a
+    /// mean of differences of feature vectors.
+    pub fn norm_bound(&self) -> f64 {
+        let mean = self.norms / self.inputs.rows().max(1) as f64;
+        let radius = self.compiled.family.radius();
+        (self.compiled.family.log_count() / self.lambda).sqrt().min(radius * mean / self.lambda)
+    }
+}
+
+/// The length of θ.
+pub(crate) fn dimension(compiled: &Compiled, columns: usize) -> usize {
+    columns * compiled.by_input + compiled.family.channels() - compiled.by_input
+}
+
+/// out ← the transpose of a rows × columns matrix.
+pub(crate) fn turn(matrix: &[f64], rows: usize, columns: usize, out: &mut [f64]) {
+    for i in 0..rows {
+        for j in 0..columns {
+            out[j * rows + i] = matrix[i * columns + j];
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Training of Eq. 1, with a certified gap.
+//!
+//! | method | gradient | step |
+//! |---|---|---|
+//! | batch | exact, all rows | L-BFGS |
+//! | sampled | exact samples of all rows, with a certified radius | accelerated projected gradient, step 1/L |
+//! | online | some rows, exact or from exact samples | step 1/(2λt), averaged with weights ∝ t |
+//!
+//! f(θ) − min f ≤ (‖g‖ + r)²/(4λ), where r bounds the error of the gradient g: rounding for exact gradients.
+//! The mean of S samples of each of m rows, whose features lie in balls of radius Rᵢ, has the error r =
+//! √(ΣRᵢ²/(m²S))·(1 + √(2 ln 1/δ)) with probability 1 − δ (bounded differences of a norm whose mean is at most
+//! the root). The confidence of a whole run is shared out over its steps as δ_t = 6δ/(π²t²). An online run
+//! evaluates the exact gradient of all rows at its average once per pass.
+//!
+//! The whole state can be saved ([`PredictorCheckpoint`]): a resumed run gives the same bits as an uninterrupted one.
+
+use serde::{Deserialize, Serialize};
+
+use super::form::Compiled;
+use super::objective::Objective;
+use super::{Form, Inputs, Targets};
+use crate::error::{Error, Result};
+use crate::numeric::Elementwise;
+use crate::optimize::Lbfgs;
+use crate::options::{ABOVE_ZERO, COUNT, FROM_ZERO, INSIDE_UNIT, ITERATIONS, Options, Range, options};
+use crate::random::Streams;
+use crate::run::{Clock, Run};
+
+const PHASE: &str = "training";
+/// History of L-BFGS, in pairs.
+const HISTORY: usize = 10;
+/// L-BFGS stops after this many steps without progress, which rounding errors would dominate.
+const IDLE: usize = 10;
+
+/// The training method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Exact gradients of all rows, L-BFGS.
+    #[default]
+    Batch,
+    /// Gradients from samples of all rows.
+    Sampled,
+    /// Gradients of a few rows at a time.
+    Online,
+}
+
+/// Training options.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Learning {
+    /// λ in λ‖θ‖².
+    pub lambda: f64,
+    /// The method.
+    pub method: Method,
+    /// Stops once the objective is certified to be this close to its minimum.
+    pub gap: f64,
+    /// Maximum number of steps, or of passes over the rows for online training.
+    pub iterations: usize,
+    /// Samples per row and step: at least 1 for sampled gradients; for online training, 0 for exact
+    /// expectations.
+    pub samples: usize,
+    /// Rows per step of online training.
+    pub batch: usize,
+    /// Probability δ that the certified gap of a run with sampled gradients fails.
+    pub failure: f64,
+}
+
+options!(Learning {
+    lambda: f64 => ABOVE_ZERO,
+    method: Method,
+    gap: f64 => FROM_ZERO,
+    iterations: usize => ITERATIONS,
+    samples: usize => COUNT,
+    batch: usize => Range::whole(1, 1_000_000_000),
+    failure: f64 => INSIDE_UNIT
+});
+
+impl Default for Learning {
+    fn default() -> Self {
+        Learning {
+            lambda: 1e-3,
+            method: Method::Batch,
+            gap: 1e-6,
+            iterations: 1000,
+            samples: 1,
+            batch: 1,
+            failure: 0.05,
+        }
+    }
+}
+
+/// The state of training after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PredictorProgress {
+    /// Number of steps, or of passes for online training.
+    pub step: usize,
+    /// The objective; with sampled gradients at the last evaluated point.
+    pub objective: f64,
+    /// Certified upper bound on the distance of the objective at the best point from its minimum.
+    pub gap: f64,
+}
+
+/// The optimiser.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Search {
+    Lbfgs(Lbfgs),
+    Sampled { point: Vec<f64>, ahead: Vec<f64>, best: Vec<f64> },
+    Online { point: Vec<f64>, average: Vec<f64>, step: u64 },
+}
+
+/// The whole training state between two steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictorCheckpoint {
+    pub(crate) how: Learning,
+    /// Identifies form, inputs and targets, and the seed.
+    pub(crate) data: u64,
+    pub(crate) progress: PredictorProgress,
+    pub(crate) first_gap: f64,
+    pub(crate) least: f64,
+    pub(crate) idle: usize,
+    pub(crate) search: Search,
+}
+
+impl PredictorCheckpoint {
+    /// The progress.
+    pub fn progress(&self) -> PredictorProgress {
+        self.progress
+    }
+
+    /// The current parameters.
+    pub fn parameters(&self) -> &[f64] {
+        match &self.search {
+            Search::Lbfgs(lbfgs) => lbfgs.point(),
+            Search::Sampled { best, .. } => best,
+            Search::Online { average, .. } => average,
+        }
+    }
+
+    /// The expected number of steps, if the gap continues to fall at the same rate.
+    pub fn expected(&self) -> usize {
+        let (first, now) = (self.first_gap, self.progress.gap);
+        let share = (first / now).ln() / (first / self.how.gap).ln();
+        let all = self.progress.step as f64 / share;
+        let known = share > 0.0 && all.is_finite();
+        if known {
+            (all.ceil() as usize).clamp(self.progress.step, self.how.iterations.max(self.progress.step))
+        } else {
+            self.how.iterations
+        }
+    }
+}
+
+/// The result of training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trained {
+    /// θ.
+    pub parameters: Vec<f64>,
+    /// The state at the end.
+    pub progress: PredictorProgress,
+    /// Whether the certified gap is at most the requested one.
+    pub converged: bool,
+    /// The confidence of the gap: 1 for exact gradients.
+    pub confidence: f64,
+}
+
+fn fingerprint(form: &Form, inputs: &Inputs, targets: &Targets, run: &Run) -> u64 {
+    let mix = |hash: u64, bits: u64| (hash ^ bits).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    let text = format!("{form:?}{:?}", run.seed());
+    let hash = text.bytes().fold(inputs.fingerprint(), |hash, byte| mix(hash, u64::from(byte)));
+    match targets {
+        Targets::Sets(sets) => {
+            let hash = sets.ends.iter().fold(hash, |hash, end| mix(hash, *end as u64));
+            sets.members.iter().fold(hash, |hash, member| mix(hash, u64::from(*member)))
+        }
+        Targets::Ranks(ranks) => ranks.ranks.iter().fold(hash, |hash, rank| mix(hash, u64::from(*rank))),
+        Targets::Blocks(blocks) => {
+            blocks.blocks.iter().fold(hash, |hash, block| mix(hash, u64::from(*block)))
+        }
+    }
+}
+
+/// Trains the parameters of a form. `watch` is called after every step and stops training by returning
+/// false. Training starts at `start`, or at zero, or continues from a checkpoint.
+///
+/// # Errors
+/// If an option is out of range, there are no rows, inputs and targets do not fit each other or the form, the
+/// checkpoint is of other data or options, the memory budget is too small, or `watch` fails.
+#[allow(clippy::too_many_arguments)]
+pub fn train(
+    form: &Form,
+    inputs: &Inputs,
+    targets: &Targets,
+    how: &Learning,
+    start: Option<&[f64]>,
+    from: Option<PredictorCheckpoint>,
+    run: &Run,
+    watch: &mut dyn FnMut(&PredictorCheckpoint) -> Result<bool>,
+) -> Result<Trained> {
+    how.check()?;
+    form.check(targets)?;
+    if inputs.rows() == 0 {
+        return Err(Error::argument("data", "has no rows"));
+    }
+    if inputs.rows() != targets.rows() {
+        let message = format!("there are {} rows of inputs and {} of targets", inputs.rows(), targets.rows());
+        return Err(Error::argument("data", message));
+    }
+    let clock = run.start(PHASE);
+    check_method(form, targets, how)?;
+    let samples = how.method != Method::Batch && how.samples > 0;
+    let compiled = if samples { form.compile_or_sample(run)? } else { form.compile()? };
+    let objective = Objective::new(&compiled, inputs, targets, how.lambda);
+    let dimension = objective.dimension();
+    let vectors = if how.method == Method::Batch { 2 * HISTORY + 8 } else { 8 };
+    let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64;
+    run.require_memory(PHASE, bytes)?;
+    let data = fingerprint(form, inputs, targets, run);
+    let mut now = match from {
+        Some(checkpoint) => {
+            let same = Learning { gap: how.gap, iterations: how.iterations, ..checkpoint.how };
+            if same != *how || checkpoint.data != data || checkpoint.parameters().len() != dimension {
+                let message = "belongs to other data, another form, another seed or other options";
+                return Err(Error::argument("checkpoint", message));
+            }
+            PredictorCheckpoint { how: *how, ..checkpoint }
+        }
+        None => {
+            let point = match start {
+                Some(start) if start.len() == dimension => start.to_vec(),
+                Some(start) => {
+                    let message = format!("has {} numbers, expected {dimension}", start.len());
+                    return Err(Error::argument("start", message));
+                }
+                None => vec![0.0; dimension],
+            };
+            let search = match how.method {
+                Method::Batch => Search::Lbfgs(Lbfgs::new(point, HISTORY)),
+                Method::Sampled => Search::Sampled { ahead: point.clone(), best: point.clone(), point },
+                Method::Online => Search::Online { average: point.clone(), point, step: 0 },
+            };
+            let progress = PredictorProgress { step: 0, objective: f64::INFINITY, gap: f64::INFINITY };
+            let (first_gap, least) = (f64::INFINITY, f64::INFINITY);
+            PredictorCheckpoint { how: *how, data, progress, first_gap, least, idle: 0, search }
+        }
+    };
+    let done = |now: &PredictorCheckpoint| {
+        now.progress.gap <= how.gap || now.progress.step >= how.iterations || now.idle >= IDLE
+    };
+    while !done(&now) && !clock.must_stop() {
+        clock.progress(PHASE, now.progress.step as u64, now.expected() as u64);
+        let before = now.clone();
+        let step = run.install(|| match how.method {
+            Method::Batch => batch(&objective, &mut now, &clock),
+            Method::Sampled => sampled(&objective, &mut now, run, &clock),
+            Method::Online => online(&compiled, &objective, &mut now, run, &clock),
+        });
+        match step {
+            // The time ran out during the step, which is discarded.
+            Err(Error::Interrupted | Error::OverBudget { .. }) if clock.must_stop() => {
+                now = before;
+                break;
+            }
+            step => step?,
+        }
+        if now.progress.step == 1 {
+            now.first_gap = now.progress.gap;
+        }
+        if !watch(&now)? {
+            break;
+        }
+    }
+    Ok(Trained {
+        parameters: now.parameters().to_vec(),
+        progress: now.progress,
+        converged: now.progress.gap <= how.gap,
+        confidence: if how.method == Method::Sampled || !compiled.family.has_sums() {
+            1.0 - how.failure
+        } else {
+            1.0
+        },
+    })
+}
+
+fn check_method(form: &Form, targets: &Targets, how: &Learning) -> Result<()> {
+    if matches!(form, Form::Mallows { .. }) {
+        return Err(Error::argument(
+            "form",
+            "mallows is made from a plackett-luce predictor, not trained directly",
+        ));
+    }
+    let samples = how.method != Method::Batch && how.samples > 0;
+    if how.method == Method::Sampled && how.samples == 0 {
+        return Err(Error::argument("samples", "0 is out of range; sampled gradients need at least 1"));
+    }
+    if samples && matches!(form, Form::PlackettLuce { .. }) {
+        let message = "plackett-luce has exact gradients only; batch, or online with samples=0, would work";
+        return Err(Error::argument("method", message));
+    }
+    if samples && (0..targets.rows()).any(|row| targets.structure(row).is_none()) {
+        let message = "partial rankings need exact gradients; batch, or online with samples=0, would work";
+        return Err(Error::argument("method", message));
+    }
+    Ok(())
+}
+
+fn batch(objective: &Objective<'_>, now: &mut PredictorCheckpoint, clock: &Clock<'_>) -> Result<()> {
+    let Search::Lbfgs(lbfgs) = &mut now.search else { return Ok(()) };
+    let step = lbfgs.step(&mut |point, gradient| objective.evaluate(point, gradient, clock))?;
+    let (point, _, here, _) = lbfgs.parts();
+    let gap = here.map_or(f64::INFINITY, |(_, gradient)| objective.gap(gradient, point, 0.0));
+    now.idle = if step.objective < now.least { 0 } else { now.idle + 1 };
+    now.least = now.least.min(step.objective);
+    now.progress = PredictorProgress { step: now.progress.step + 1, objective: step.objective, gap };
+    Ok(())
+}
+
+/// Scales a point to a maximum norm.
+fn project(point: &mut [f64], bound: f64) {
+    let norm = f64::dot(point, point).sqrt();
+    if norm > bound {
+        f64::multiply(point, bound / norm);
+    }
+}
+
+/// The radius of a sampled gradient at step t, at its share of the confidence.
+fn sampling_radius(objective: &Objective<'_>, how: &Learning, step: usize) -> f64 {
+    let failure = 6.0 * how.failure / (std::f64::consts::PI * step as f64).powi(2);
+    objective.spread() / (how.samples as f64).sqrt() * (1.0 + (2.0 * (1.0 / failure).ln()).sqrt())
+}
+
+fn sampled(
+    objective: &Objective<'_>,
+    now: &mut PredictorCheckpoint,
+    run: &Run,
+    clock: &Clock<'_>,
+) -> Result<()> {
+    let Search::Sampled { point, ahead, best } = &mut now.search else { return Ok(()) };
+    let (how, step) = (now.how, now.progress.step + 1);
+    let streams = Streams::new(
+        run.seed().wrapping_add((step as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        "predict sampled",
+    );
+    let mut gradient = vec![0.0; point.len()];
+    let value = objective.sampled(ahead, &mut gradient, how.samples, &streams, clock)?;
+    let radius = sampling_radius(objective, &how, step);
+    let gap = objective.gap(&gradient, ahead, radius);
+    if gap < now.progress.gap {
+        best.copy_from_slice(ahead);
+    }
+    let curvature = objective.curvature();
+    let root = (curvature / (2.0 * how.lambda)).sqrt();
+    let momentum = (root - 1.0) / (root + 1.0);
+    let mut next: Vec<f64> = ahead.iter().zip(&gradient).map(|(y, g)| y - g / curvature).collect();
+    project(&mut next, objective.norm_bound());
+    for ((ahead, next), old) in ahead.iter_mut().zip(&next).zip(point.iter()) {
+        *ahead = next + momentum * (next - old);
+    }
+    *point = next;
+    now.progress = PredictorProgress { step, objective: value, gap: gap.min(now.progress.gap) };
+    Ok(())
+}
+
+/// One pass over all rows in random order, then the exact gradient of all rows at the average.
+fn online(
+    compiled: &Compiled,
+    objective: &Objective<'_>,
+    now: &mut PredictorCheckpoint,
+    run: &Run,
+    clock: &Clock<'_>,
+) -> Result<()> {
+    let Search::Online { point, average, step } = &mut now.search else { return Ok(()) };
+    let (how, pass) = (now.how, now.progress.step as u64 + 1);
+    let mut rows: Vec<usize> = (0..objective.inputs.rows()).collect();
+    Streams::new(run.seed(), "predict order").block(pass).shuffle(&mut rows);
+    let bound = objective.norm_bound();
+    let mut gradient = vec![0.0; point.len()];
+    for some in rows.chunks(how.batch) {
+        let (inputs, targets) = (objective.inputs.select(some), objective.targets.select(some));
+        let part = Objective::new(compiled, &inputs, &targets, how.lambda);
+        *step += 1;
+        let t = *step as f64;
+        if how.samples == 0 {
+            part.evaluate(point, &mut gradient, clock)?;
+        } else {
+            let seed = run.seed().wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            part.sampled(point, &mut gradient, how.samples, &Streams::new(seed, "predict online"), clock)?;
+        }
+        // Weights ∝ t give an error of 1/t; a plain average would give ln t / t.
+        let weight = 2.0 / (t + 1.0);
+        average.iter_mut().zip(point.iter()).for_each(|(a, x)| *a += weight * (x - *a));
+        let rate = 1.0 / (2.0 * how.lambda * t);
+        point.iter_mut().zip(&gradient).for_each(|(x, g)| *x -= rate * g);
+        project(point, bound);
+    }
+    let (value, radius) = if compiled.family.has_sums() {
+        (objective.evaluate(average, &mut gradient, clock)?, 0.0)
+    } else {
+        let streams = Streams::new(run.seed().wrapping_add(pass), "predict online gap");
+        let value = objective.sampled(average, &mut gradient, how.samples, &streams, clock)?;
+        (value, sampling_radius(objective, &how, pass as usize))
+    };
+    let gap = objective.gap(&gradient, average, radius);
+    now.progress = PredictorProgress { step: pass as usize, objective: value, gap };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
