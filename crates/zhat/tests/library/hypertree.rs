@@ -501,7 +501,7 @@ fn the_choice_of_the_best_tree_is_stated() {
         different += usize::from(derivation.value[0].nodes != best.value[0].nodes);
         // The best derivation has one r for every divided node.
         let expected = method().tree(TreeChoice::Expected).map(&model, &run).unwrap();
-        let nodes = |tree: &[zhat::query::Constituent]| -> f64 {
+        let nodes = |tree: &[Constituent]| -> f64 {
             tree.iter().map(|node| parses.nodes(node.first, node.last, node.symbol)).sum()
         };
         let most = parses.trees.iter().map(|tree| nodes(tree)).fold(0.0, f64::max);
