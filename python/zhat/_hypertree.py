@@ -43,7 +43,8 @@ class Builder:
             self.single = array.ndim == 2
             array = array[np.newaxis] if self.single else array
         if 0 in array.shape:
-            name, found = ("spans", np.shape(spans)) if words is None else ("words", np.shape(words))
+            name, given = ("spans", spans) if words is None else ("words", words)
+            found = scores(name, given).shape  # type: ignore[arg-type]
             raise InputError(f"{name}: found shape {found}; every length is at least 1")
         self.arrays["words"] = array
         self.batch, self.positions, self.tags = array.shape
