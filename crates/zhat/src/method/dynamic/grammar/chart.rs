@@ -5,15 +5,20 @@
 //! A row of inside values is stored divided by its largest, with the logarithm of that beside it. outside is
 //! the derivative of log Z with respect to such a row; their product is the expected number of nodes.
 //!
-//! Two conditions show that nothing was lost by underflow. Either every value is large enough, or, after the
-//! outside pass, the sum of all derivatives times the largest possible loss is small. Groups that meet neither
-//! are done again with [`Wide`](super::number::Wide) numbers.
+//! Two conditions show that nothing was lost by underflow. The first holds if, for every span, no product of
+//! factors that are not 0 underflows, by their smallest values, or every sum is large enough. Then a zero is a
+//! zero of the model. The second is that the sum of all derivatives times the largest possible loss ε is small.
+//! Derivatives can underflow, too, and what they lose grows from a span to its parts: a second outside pass,
+//! which adds ε at every number instead of starting at the root, bounds that loss. The derivatives say nothing
+//! about spans all of whose values are 0, so the second condition is not for sentences that have any. Sentences
+//! that meet neither condition are done again with [`Wide`](super::number::Wide) numbers.
 
 use rayon::prelude::*;
 
 use super::cells::{Cells, Part, Span};
 use super::choices::GroupChoices;
-use super::multiplier::{Common, Multiplier, Multipliers, Normal, exp_shifted, normalise};
+use super::counts::Nothing;
+use super::multiplier::{Common, Multiplier, Multipliers, Normal, exp_shifted, normalise, spread};
 use super::number::Number;
 use super::source::Source;
 use crate::error::Result;
@@ -37,6 +42,9 @@ pub trait Core<G: Number>: Send + Sync + Sized {
     fn shifts(&self) -> &[f64];
     /// An upper bound on the number of products in a sum, and on the factors by which they exceed 1.
     fn terms(&self) -> f64;
+
+    /// ln of the smallest product of factors of rules that are not 0; −∞ if one of them underflowed.
+    fn least(&self) -> f64;
 
     /// Called when the rows of words are known.
     fn words_known(&mut self, chart: &Chart<G>);
@@ -89,8 +97,13 @@ pub struct Chart<G> {
     totals: Vec<G>,
     /// log Z of each sentence.
     pub log_partition: Vec<f64>,
-    /// Whether every value of a sentence is large enough to be accurate.
+    /// Whether a sentence lost nothing by underflow, as far as the inside values show.
     pub large: Vec<bool>,
+    /// Whether all values of some span of a sentence are 0 although its parts have others.
+    vanished: Vec<bool>,
+    /// ln of the smallest value of each word and span that is not 0.
+    word_least: Vec<f64>,
+    span_least: Vec<f64>,
     pub unary: Option<Unary<G>>,
     /// The symbols that were chosen at random.
     pub choices: Option<GroupChoices>,
@@ -105,6 +118,8 @@ pub struct Unary<G> {
     entries: Vec<(usize, usize, G)>,
     /// The symbols that occur.
     involved: Vec<usize>,
+    /// The smallest and the largest logarithm of a weight.
+    range: (f64, f64),
 }
 
 impl<G: Number> Unary<G> {
@@ -113,7 +128,14 @@ impl<G: Number> Unary<G> {
         involved.dedup();
         let slope = |i: usize| slopes.get(i).copied().unwrap_or(0.0);
         let entry = |(i, &(k, a, log)): (usize, &(usize, usize, f64))| (k, a, G::exp(log, slope(i)));
-        Unary { entries: closure.entries.iter().enumerate().map(entry).collect(), involved }
+        let logs = closure.entries.iter().map(|entry| entry.2);
+        let range = logs.fold((0.0f64, 0.0f64), |(low, high), log| (low.min(log), high.max(log)));
+        Unary { entries: closure.entries.iter().enumerate().map(entry).collect(), involved, range }
+    }
+
+    /// Whether no product with a row underflows or overflows, for rows whose smallest value has this logarithm.
+    fn keeps(&self, least: f64) -> bool {
+        self.range.0 + least >= G::LEAST && self.range.1 <= -0.5 * G::LEAST
     }
 
     /// The symbols that a symbol can become, and the weight of all ways to them.
@@ -228,6 +250,23 @@ impl<G: Number> Chart<G> {
         (parts, top)
     }
 
+    /// ln of the smallest product of values of the parts of a span that are not 0, relative to the largest
+    /// scale `top` of a division; ∞ if there are none.
+    fn least_product(&self, span: Span, top: f64) -> f64 {
+        let Span { sentence, first, last } = span;
+        let least = |part: Part| match part {
+            Part::Word(at) => self.word_least[at],
+            Part::Span(at) => self.span_least[at],
+        };
+        let of = |m: usize| {
+            let (left, right) = (self.cells.part(sentence, first, m), self.cells.part(sentence, m + 1, last));
+            let scale = self.scale(left) + self.scale(right);
+            // Parts without values contribute nothing.
+            if scale == f64::NEG_INFINITY { f64::INFINITY } else { scale - top + least(left) + least(right) }
+        };
+        if G::TINY == 0.0 { f64::INFINITY } else { (first..last).map(of).fold(f64::INFINITY, f64::min) }
+    }
+
     /// The derivative of log Z of each sentence in the direction.
     pub fn means(&self) -> Vec<f64> {
         self.totals.iter().map(|total| total.log_slope()).collect()
@@ -285,6 +324,9 @@ pub fn inside<G: Number, C: Core<G>>(
         totals: vec![G::ZERO; sentences],
         log_partition: vec![f64::NEG_INFINITY; sentences],
         large: vec![true; sentences],
+        vanished: vec![false; sentences],
+        word_least: vec![f64::INFINITY; words],
+        span_least: Vec::with_capacity(spans),
         unary,
         choices,
         plain_words: Vec::new(),
@@ -301,10 +343,8 @@ pub fn inside<G: Number, C: Core<G>>(
         let (mut logs, slopes) = source.with_slopes(symbols.tags, |scores, out| scores.word(b, i, out));
         let own = &mut row[offset..offset + symbols.tags];
         let norm = exp_shifted(&mut logs, &slopes, own);
-        // The largest weight is 1.
-        let lost = |(x, log): (&G, &f64)| x.to_f64() < smallest && *log > f64::NEG_INFINITY;
-        let large = norm > f64::NEG_INFINITY && (G::TINY == 0.0 || !own.iter().zip(&logs).any(lost));
-        *found = Normal { norm, large };
+        let least = spread(&logs);
+        *found = Normal { norm, large: least >= G::LEAST, least };
     });
     if let Some(choices) = &chart.choices {
         if choices.full {
@@ -320,7 +360,9 @@ pub fn inside<G: Number, C: Core<G>>(
     }
     for (at, &(sentence, _)) in places.iter().enumerate() {
         chart.word_scales[at] = found[at].norm;
-        chart.large[sentence] &= found[at].large && chart.unary.is_none();
+        let kept = chart.unary.as_ref().is_none_or(|unary| unary.keeps(found[at].least));
+        chart.large[sentence] &= found[at].large && kept;
+        chart.word_least[at] = G::least(&chart.words[at * tags..(at + 1) * tags]);
     }
     core.words_known(&chart);
     // Spans, from the narrowest to the widest.
@@ -353,18 +395,34 @@ pub fn inside<G: Number, C: Core<G>>(
             chart.bare_spans.extend_from_slice(&rows);
             for_rows(&mut rows, size, &mut vec![(); list.len()], |_, row, ()| unary.apply(row, 0, false));
         }
-        chart.spans.extend(rows);
-        for ((span, base), found) in list.iter().zip(bases).zip(found) {
-            let scale = if found.norm == f64::NEG_INFINITY { f64::NEG_INFINITY } else { base + found.norm };
+        let of_rules = core.least();
+        for (at, ((span, base), found)) in list.iter().zip(bases).zip(found).enumerate() {
+            let none = found.norm == f64::NEG_INFINITY;
+            let scale = if none { f64::NEG_INFINITY } else { base + found.norm };
+            let (row, kept) = (
+                &rows[at * size..(at + 1) * size],
+                match &chart.unary {
+                    None => true,
+                    Some(unary) => {
+                        let bare = &chart.bare_spans[chart.spans.len() + at * size..][..size];
+                        unary.keeps(G::least(bare))
+                    }
+                },
+            );
+            let products = chart.least_product(*span, base) + of_rules + found.least;
+            chart.large[span.sentence] &= (found.large || products >= G::LEAST) && kept;
+            chart.vanished[span.sentence] |= none && base > f64::NEG_INFINITY;
             chart.span_scales.push(scale);
             chart.norms.push(found.norm);
-            chart.large[span.sentence] &= found.large;
+            chart.span_least.push(G::least(row));
         }
+        chart.spans.extend(rows);
         core.spans_known(&chart, width);
     }
     for sentence in 0..sentences {
         let b = source.sentences[sentence];
         let (mut logs, slopes) = source.with_slopes(heads, |scores, out| scores.root(b, out));
+        let least = spread(&logs);
         let own = &mut chart.roots[sentence * heads..(sentence + 1) * heads];
         chart.root_scales[sentence] = exp_shifted(&mut logs, &slopes, own);
         let values = chart.root_values(core, sentence);
@@ -376,7 +434,7 @@ pub fn inside<G: Number, C: Core<G>>(
         } else {
             total.ln() + scale
         };
-        chart.large[sentence] &= total.to_f64() >= smallest;
+        chart.large[sentence] &= total.to_f64() >= smallest || least + G::least(&values) >= G::LEAST;
         chart.large[sentence] |= G::TINY == 0.0;
     }
     Ok(chart)
@@ -404,6 +462,64 @@ pub fn outside<G: Number, C: Core<G>>(
     report: &mut impl Report<G>,
     clock: &Clock<'_>,
 ) -> Result<(C::Back, Vec<f64>)> {
+    let (back, sums) = derivatives(source, core, chart, factors, Start::Roots, report, clock)?;
+    Ok((back, sums.into_iter().map(|sum| G::TINY * core.terms() * sum).collect()))
+}
+
+/// Whether what was lost by underflow is negligible, for every sentence, given the bounds of [`outside`].
+pub fn accurate<G: Number, C: Core<G>>(
+    source: &Source<'_>,
+    core: &C,
+    chart: &Chart<G>,
+    losses: &[f64],
+    clock: &Clock<'_>,
+) -> Result<Vec<bool>> {
+    if G::TINY == 0.0 {
+        return Ok(vec![true; losses.len()]);
+    }
+    // Sentences whose values are all large lost nothing.
+    let doubtful = |sentence: usize| {
+        !chart.large[sentence] && !chart.vanished[sentence] && losses[sentence] <= negligible::<G>()
+    };
+    let factors: Vec<f64> =
+        (0..losses.len()).map(|sentence| f64::from(u8::from(doubtful(sentence)))).collect();
+    let mut further = vec![0.0; losses.len()];
+    if factors.contains(&1.0) {
+        let (_, sums) = derivatives(source, core, chart, &factors, Start::Everywhere, &mut Nothing, clock)?;
+        let loss = G::TINY * core.terms();
+        further = sums.into_iter().map(|sum| loss * loss * sum).collect();
+    }
+    let fine = |sentence: usize| {
+        let small = losses[sentence] + further[sentence] <= negligible::<G>();
+        chart.large[sentence] || (small && !chart.vanished[sentence])
+    };
+    Ok((0..losses.len()).map(fine).collect())
+}
+
+/// Where the derivatives of an outside pass begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// At log Z.
+    Roots,
+    /// With 1 at every number of the chart.
+    Everywhere,
+}
+
+/// An outside pass, and the sum of the absolute derivatives of each sentence.
+fn derivatives<G: Number, C: Core<G>>(
+    source: &Source<'_>,
+    core: &C,
+    chart: &Chart<G>,
+    factors: &[f64],
+    start: Start,
+    report: &mut impl Report<G>,
+    clock: &Clock<'_>,
+) -> Result<(C::Back, Vec<f64>)> {
+    let own = |row: &mut [G]| {
+        if start == Start::Everywhere {
+            row.iter_mut().for_each(|x| *x = x.plus(G::ONE));
+        }
+    };
     let (size, cells) = (chart.size, &chart.cells);
     let (mut back, common) = (core.back(chart), Common::new(core.shifts()));
     let mut sums = vec![0.0f64; cells.sentences()];
@@ -416,8 +532,11 @@ pub fn outside<G: Number, C: Core<G>>(
             continue;
         }
         let total = chart.totals[sentence];
-        let own = |&weight: &G| weight.over(total).times(G::from_f64(factor));
-        let derivative: Vec<G> = chart.root(sentence).iter().map(own).collect();
+        let of = |&weight: &G| match start {
+            Start::Roots => weight.over(total).times(G::from_f64(factor)),
+            Start::Everywhere => G::ONE,
+        };
+        let derivative: Vec<G> = chart.root(sentence).iter().map(of).collect();
         let values = chart.root_values(core, sentence);
         let counts: Vec<G> = derivative.iter().zip(&values).map(|(&x, &y)| x.times(y)).collect();
         report.roots(sentence, &counts);
@@ -433,6 +552,7 @@ pub fn outside<G: Number, C: Core<G>>(
             if whole && !from_roots[span.sentence].is_empty() {
                 core.add_root(&mut back, chart.span(first + at), &from_roots[span.sentence], row);
             }
+            own(row);
             // Sentences that are left out must not be multiplied by infinite factors.
             if from_roots[span.sentence].is_empty() || chart.span_scales[first + at] == f64::NEG_INFINITY {
                 row.fill(G::ZERO);
@@ -444,6 +564,10 @@ pub fn outside<G: Number, C: Core<G>>(
             let after = rows.clone();
             for_rows(&mut rows, size, &mut vec![(); list.len()], |_, row, ()| unary.apply(row, 0, true));
             report.after_unary(chart, &parts, &after, &rows);
+            for (span, row) in list.iter().zip(rows.chunks_exact_mut(size)) {
+                own(row);
+                sums[span.sentence] += absolute(row);
+            }
         }
         report.spans(chart, &list, &rows);
         if let Some(choices) = &chart.choices {
@@ -459,6 +583,7 @@ pub fn outside<G: Number, C: Core<G>>(
                 return row.fill(G::ZERO);
             }
             multipliers.of(at).apply(row, norm);
+            own(row);
             *sum = absolute(row);
         });
         list.iter().zip(of_row).for_each(|(span, sum)| sums[span.sentence] += sum);
@@ -479,6 +604,7 @@ pub fn outside<G: Number, C: Core<G>>(
     }
     for (at, (sentence, _)) in cells.all_words().enumerate() {
         let row = &mut rows[at * chart.tags..(at + 1) * chart.tags];
+        own(row);
         if from_roots[sentence].is_empty() {
             row.fill(G::ZERO);
         }
@@ -490,16 +616,16 @@ pub fn outside<G: Number, C: Core<G>>(
         rows.chunks_exact_mut(chart.tags.max(1)).for_each(|row| unary.apply(row, 0, true));
         report.after_unary(chart, &parts, &after, &rows);
     }
+    if chart.unary.is_some() {
+        for ((sentence, _), row) in cells.all_words().zip(rows.chunks_exact(chart.tags.max(1))) {
+            sums[sentence] += absolute(row);
+        }
+    }
     report.words(chart, &rows);
-    let loss = |sentence: usize| {
-        let all = sums[sentence] + core.other_derivatives(&back, chart, sentence);
-        G::TINY * core.terms() * all
-    };
-    let losses = (0..cells.sentences()).map(loss).collect();
-    Ok((back, losses))
-}
-
-/// Whether a bound on the loss by underflow is small enough.
-pub fn accurate<G: Number>(loss: f64) -> bool {
-    G::TINY == 0.0 || loss <= negligible::<G>()
+    if G::TINY > 0.0 {
+        for (sentence, sum) in sums.iter_mut().enumerate() {
+            *sum += core.other_derivatives(&back, chart, sentence);
+        }
+    }
+    Ok((back, sums))
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::cells::{Part, Span};
 use super::chart::{Chart, Core, for_rows};
-use super::multiplier::exp_all;
+use super::multiplier::{exp_all, spread};
 use super::number::Number;
 use super::source::Source;
 use crate::model::Symbols;
@@ -26,6 +26,8 @@ pub struct Dense<G> {
     /// The weights, N×S×S.
     weights: Vec<G>,
     shifts: Vec<f64>,
+    /// ln of the smallest weight that is not 0.
+    least: f64,
     /// W(k, a, b) for heads a and b, N×(N·width), with b padded to `width`, and its transpose.
     width: usize,
     heads: Vec<G>,
@@ -119,16 +121,19 @@ impl<G: Number> Dense<G> {
         let Symbols { all, heads: n, tags } = symbols;
         let tags = if unary { (0, all) } else { (all - tags, tags) };
         let (square, b) = (all * all, source.sentences[0]);
-        let (mut weights, mut shifts) = (vec![G::ZERO; n * square], vec![0.0; n]);
-        for_rows(&mut weights, square, &mut shifts, |k, row, shift| {
+        let (mut weights, mut found) = (vec![G::ZERO; n * square], vec![(0.0, 0.0); n]);
+        for_rows(&mut weights, square, &mut found, |k, row, (shift, least)| {
             let (mut logs, slopes) = source.with_slopes(square, |scores, out| scores.rules_of(b, k, out));
             let top = numeric::max(&logs);
             if top > f64::NEG_INFINITY {
                 logs.iter_mut().for_each(|x| *x -= top);
                 *shift = top;
+                *least = spread(&logs);
             }
             exp_all(&logs, &slopes, row);
         });
+        let shifts = found.iter().map(|own| own.0).collect();
+        let least = found.iter().fold(0.0, |least: f64, own| least.min(own.1));
         let (first, q) = tags;
         let part =
             |k: usize, a: usize, from: usize, length: usize| &weights[(k * all + a) * all + from..][..length];
@@ -157,6 +162,7 @@ impl<G: Number> Dense<G> {
             tags,
             longest,
             shifts,
+            least,
             width,
             heads,
             by_pair,
@@ -246,6 +252,10 @@ impl<G: Number> Core<G> for Dense<G> {
 
     fn terms(&self) -> f64 {
         8.0 * (self.symbols.all * self.symbols.all * self.longest) as f64
+    }
+
+    fn least(&self) -> f64 {
+        self.least
     }
 
     fn words_known(&mut self, chart: &Chart<G>) {

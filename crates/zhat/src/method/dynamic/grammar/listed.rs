@@ -29,6 +29,8 @@ pub struct Listed<G> {
     right: Vec<usize>,
     starts: Vec<usize>,
     shifts: Vec<f64>,
+    /// ln of the smallest weight that is not 0.
+    least: f64,
 }
 
 /// The derivatives of an outside pass.
@@ -53,6 +55,8 @@ impl<G: Number> Listed<G> {
             G::exp(logs[i] - shifts[rule.head], slopes.get(i).copied().unwrap_or(0.0))
         };
         let weights = rules.iter().enumerate().map(weight).collect();
+        let relative = rules.iter().zip(&logs).map(|(rule, log)| log - shifts[rule.head]);
+        let least = relative.filter(|log| *log > f64::NEG_INFINITY).fold(0.0, f64::min);
         let mut pairs: Vec<(usize, usize)> = rules.iter().map(|rule| (rule.left, rule.right)).collect();
         pairs.sort_unstable();
         pairs.dedup();
@@ -60,7 +64,7 @@ impl<G: Number> Listed<G> {
         let pair_of = rules.iter().map(place).collect();
         let starts = (0..=symbols.all).map(|a| pairs.partition_point(|pair| pair.0 < a)).collect();
         let right = pairs.iter().map(|pair| pair.1).collect();
-        Listed { symbols, longest, rules: rules.clone(), weights, pair_of, right, starts, shifts }
+        Listed { symbols, longest, rules: rules.clone(), weights, pair_of, right, starts, shifts, least }
     }
 
     /// The rules of a head and their weights.
@@ -107,6 +111,10 @@ impl<G: Number> Core<G> for Listed<G> {
 
     fn terms(&self) -> f64 {
         8.0 * (self.rules.len().max(1) * self.longest) as f64
+    }
+
+    fn least(&self) -> f64 {
+        self.least
     }
 
     fn words_known(&mut self, _: &Chart<G>) {}

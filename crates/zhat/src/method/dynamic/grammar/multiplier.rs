@@ -35,6 +35,15 @@ pub struct Normal {
     pub norm: f64,
     /// Whether all its numbers were large enough.
     pub large: bool,
+    /// ln of the smallest multiplier that is not 0, relative to the largest.
+    pub least: f64,
+}
+
+/// The smallest finite logarithm minus the largest; 0 if there are none.
+pub fn spread(logs: &[f64]) -> f64 {
+    let top = numeric::max(logs);
+    let finite = logs.iter().filter(|log| **log > f64::NEG_INFINITY);
+    finite.fold(0.0, |least: f64, log| least.min(log - top))
 }
 
 /// Multiplies a row of sums by its multiplier and divides it by its largest number.
@@ -62,10 +71,15 @@ pub fn normalise<G: Number>(row: &mut [G], own: &Multiplier<'_, G>, smallest: f6
             (large, top)
         }
     };
+    let least = match own {
+        Multiplier::One(_) => 0.0,
+        Multiplier::Common { common, .. } => common.least,
+        Multiplier::Row { scores, .. } => spread(scores),
+    };
     let largest = row.iter().fold(G::ZERO, |top, &x| if x.exceeds(top) { x } else { top });
     if largest.is_zero() || norm == f64::NEG_INFINITY {
         row.fill(G::ZERO);
-        return Normal { norm: f64::NEG_INFINITY, large: false };
+        return Normal { norm: f64::NEG_INFINITY, large: false, least };
     }
     norm += largest.ln();
     row.iter_mut().for_each(|x| *x = x.over_constant(largest));
@@ -74,7 +88,7 @@ pub fn normalise<G: Number>(row: &mut [G], own: &Multiplier<'_, G>, smallest: f6
         Multiplier::Common { common, .. } => large &= !lost(row, common.shifts),
         Multiplier::Row { scores, .. } => large &= !lost(row, scores),
     }
-    Normal { norm, large }
+    Normal { norm, large, least }
 }
 
 /// The shifts of rules, which all spans share.
@@ -83,13 +97,14 @@ pub struct Common<'a, G> {
     /// exp(shift − top), and the largest shift.
     weights: Vec<G>,
     top: f64,
+    least: f64,
 }
 
 impl<'a, G: Number> Common<'a, G> {
     pub fn new(shifts: &'a [f64]) -> Self {
         let mut weights = vec![G::ZERO; shifts.len()];
         let top = exp_shifted(&mut shifts.to_vec(), &[], &mut weights);
-        Common { shifts, weights, top }
+        Common { shifts, weights, top, least: spread(shifts) }
     }
 }
 

@@ -16,6 +16,8 @@ pub trait Number: Copy + Send + Sync + 'static {
     const TINY: f64;
     /// Half of this is the relative error of an operation.
     const EPSILON: f64;
+    /// ln of the smallest product that loses nothing by underflow.
+    const LEAST: f64;
 
     /// a + b.
     fn plus(self, other: Self) -> Self;
@@ -77,6 +79,12 @@ pub trait Number: Copy + Send + Sync + 'static {
                 Self::add_scaled(c, a[r * row_stride + k * inner_stride], b);
             }
         }
+    }
+
+    /// ln of the smallest number that is not 0; ∞ if all are.
+    fn least(row: &[Self]) -> f64 {
+        let smaller = |least: f64, x: &Self| if x.is_zero() { least } else { least.min(x.ln()) };
+        row.iter().fold(f64::INFINITY, smaller)
     }
 
     /// Σᵢ |xᵢ|, up to rounding.
@@ -302,6 +310,7 @@ macro_rules! float {
             const ONE: Self = 1.0;
             const TINY: f64 = <$float>::MIN_POSITIVE as f64;
             const EPSILON: f64 = <$float>::EPSILON as f64;
+            const LEAST: f64 = (<$float>::MIN_EXP as f64 - 1.0) * std::f64::consts::LN_2;
 
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
@@ -354,6 +363,10 @@ macro_rules! float {
             }
             fn small_product(task: SmallProduct<'_, Self>) {
                 <$float as Small>::small_product(task);
+            }
+            fn least(row: &[Self]) -> f64 {
+                let smaller = |least: Self, &x: &Self| if x != 0.0 && x < least { x } else { least };
+                f64::from(row.iter().fold(Self::INFINITY, smaller)).ln()
             }
             fn absolute(row: &[Self]) -> f64 {
                 simd::run(Absolute(row))
@@ -420,6 +433,7 @@ impl Number for Wide {
     const ONE: Self = Wide { mantissa: 1.0, exponent: 0 };
     const TINY: f64 = 0.0;
     const EPSILON: f64 = f64::EPSILON;
+    const LEAST: f64 = f64::NEG_INFINITY;
 
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
@@ -501,6 +515,8 @@ impl<G: Number> Number for Dual<G> {
     const ONE: Self = Dual { value: G::ONE, slope: G::ZERO };
     const TINY: f64 = G::TINY;
     const EPSILON: f64 = G::EPSILON;
+    // A derivative of 2⁻¹⁰⁴ times the value may be lost.
+    const LEAST: f64 = G::LEAST + 104.0 * std::f64::consts::LN_2;
 
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
@@ -595,6 +611,7 @@ impl Number for Max {
     const ONE: Self = Max(0.0);
     const TINY: f64 = 0.0;
     const EPSILON: f64 = f64::EPSILON;
+    const LEAST: f64 = f64::NEG_INFINITY;
 
     #[inline(always)]
     fn plus(self, other: Self) -> Self {

@@ -42,13 +42,11 @@ pub trait Pass<F: Real>: Send + Sync {
     fn large(&self) -> &[bool];
     /// The bound on what was lost, by an outside pass: whether it is small, for each sentence.
     fn certify(&self, task: &Task<'_, F>, clock: &Clock<'_>) -> Result<Vec<bool>>;
-    /// Σ_b factor_b·(gradient of log Z_b), and whether it is accurate for each sentence.
-    fn counts(
-        &self,
-        task: &Task<'_, F>,
-        factors: &[f64],
-        clock: &Clock<'_>,
-    ) -> Result<(Counts<F>, Vec<bool>)>;
+    /// Σ_b factor_b·(gradient of log Z_b), and a bound on what each sentence lost by underflow of inside values.
+    fn counts(&self, task: &Task<'_, F>, factors: &[f64], clock: &Clock<'_>)
+    -> Result<(Counts<F>, Vec<f64>)>;
+    /// Whether these losses and those of the derivatives are negligible, for each sentence.
+    fn accurate(&self, task: &Task<'_, F>, losses: &[f64], clock: &Clock<'_>) -> Result<Vec<bool>>;
     /// The expected numbers of nodes of sentences with factor 1.
     fn nodes(&self, task: &Task<'_, F>, factors: &[f64], values: &mut [F], clock: &Clock<'_>) -> Result<()>;
     /// For every word and span, the logarithms of inside times outside of all symbols that could have been
@@ -151,9 +149,11 @@ impl<G: Number, C: Rewards<G, F>, F: Real> Pass<F> for Inside<G, C> {
 
     fn certify(&self, task: &Task<'_, F>, clock: &Clock<'_>) -> Result<Vec<bool>> {
         let factors: Vec<f64> = self.chart.large.iter().map(|&large| if large { 0.0 } else { 1.0 }).collect();
-        let (_, losses) = outside(&task.source(), &self.core, &self.chart, &factors, &mut Nothing, clock)?;
-        let fine = losses.into_iter().zip(&self.chart.log_partition);
-        Ok(fine.map(|(loss, log_z)| *log_z > f64::NEG_INFINITY && accurate::<G>(loss)).collect())
+        let source = task.source();
+        let (_, losses) = outside(&source, &self.core, &self.chart, &factors, &mut Nothing, clock)?;
+        let fine = accurate(&source, &self.core, &self.chart, &losses, clock)?;
+        let possible = self.chart.log_partition.iter().map(|log_z| *log_z > f64::NEG_INFINITY);
+        Ok(fine.into_iter().zip(possible).map(|(fine, possible)| fine && possible).collect())
     }
 
     fn counts(
@@ -161,13 +161,17 @@ impl<G: Number, C: Rewards<G, F>, F: Real> Pass<F> for Inside<G, C> {
         task: &Task<'_, F>,
         factors: &[f64],
         clock: &Clock<'_>,
-    ) -> Result<(Counts<F>, Vec<bool>)> {
+    ) -> Result<(Counts<F>, Vec<f64>)> {
         let mut collector = Collector::new(task.model, &self.chart, task.unary_slopes());
         let (back, losses) =
             outside(&task.source(), &self.core, &self.chart, factors, &mut collector, clock)?;
         let mut counts = collector.counts;
         counts.rules = self.core.gradient(back, &self.chart);
-        Ok((counts, losses.into_iter().map(accurate::<G>).collect()))
+        Ok((counts, losses))
+    }
+
+    fn accurate(&self, task: &Task<'_, F>, losses: &[f64], clock: &Clock<'_>) -> Result<Vec<bool>> {
+        accurate(&task.source(), &self.core, &self.chart, losses, clock)
     }
 
     fn nodes(&self, task: &Task<'_, F>, factors: &[f64], values: &mut [F], clock: &Clock<'_>) -> Result<()> {

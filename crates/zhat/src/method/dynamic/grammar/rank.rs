@@ -35,6 +35,8 @@ pub struct Rank<G> {
     collapsed: Option<[Vec<G>; 2]>,
     /// ln of the scale of the heads, for each head or row number.
     shifts: Vec<f64>,
+    /// ln of a lower bound on products of factors that are not 0.
+    least: f64,
     /// L and R of every word and span, and Y of every span.
     word_sides: [Vec<G>; 2],
     span_sides: [Vec<G>; 2],
@@ -54,8 +56,8 @@ pub struct Back<G> {
     heads: Vec<G>,
 }
 
-/// exp(scoreₖᵣ − largest of column r), and the largest.
-fn factor<G: Number>(source: &Source<'_>, which: usize, rows: usize, rank: usize) -> (Vec<G>, Vec<f64>) {
+/// exp(scoreₖᵣ − largest of column r), the largest, and the logarithm of the smallest that is not 0.
+fn factor<G: Number>(source: &Source<'_>, which: usize, rows: usize, rank: usize) -> (Vec<G>, Vec<f64>, f64) {
     let b = source.sentences[0];
     const BLOCK: usize = 256;
     let blocks: Vec<usize> = (0..rows).step_by(BLOCK).collect();
@@ -75,8 +77,8 @@ fn factor<G: Number>(source: &Source<'_>, which: usize, rows: usize, rank: usize
         top.iter_mut().zip(own).for_each(|(top, &x)| *top = top.max(x));
     }
     let mut values = filled(G::ZERO, rows * rank);
-    values.par_chunks_mut(rank * BLOCK).enumerate().for_each(|(block, out)| {
-        let mut logs = vec![0.0; rank];
+    let fill = |(block, out): (usize, &mut [G])| -> f64 {
+        let (mut logs, mut least) = (vec![0.0; rank], 0.0f64);
         for (i, out) in out.chunks_exact_mut(rank).enumerate() {
             let k = block * BLOCK + i;
             source.scores.factor(b, which, k, &mut logs);
@@ -84,10 +86,14 @@ fn factor<G: Number>(source: &Source<'_>, which: usize, rows: usize, rank: usize
             for (x, &top) in logs.iter_mut().zip(&top) {
                 *x -= if top > f64::NEG_INFINITY { top } else { 0.0 };
             }
+            let smaller = |least: f64, &x: &f64| if x > f64::NEG_INFINITY && x < least { x } else { least };
+            least = logs.iter().fold(least, smaller);
             exp_all(&logs, &slopes, out);
         }
-    });
-    (values, top)
+        least
+    };
+    let least = values.par_chunks_mut(rank * BLOCK).enumerate().map(fill).reduce(|| 0.0, f64::min);
+    (values, top, least)
 }
 
 impl<G: Number> Rank<G> {
@@ -103,12 +109,16 @@ impl<G: Number> Rank<G> {
     ) -> Self {
         let symbols = source.scores.symbols();
         let Symbols { all, heads: count, tags } = symbols;
-        let (mut heads, top_heads) = factor::<G>(source, 0, count, rank);
-        let ((left, top_left), (right, top_right)) =
-            (factor::<G>(source, 1, all, rank), factor::<G>(source, 2, all, rank));
+        let (mut heads, top_heads, least_head) = factor::<G>(source, 0, count, rank);
+        let (left, top_left, least_left) = factor::<G>(source, 1, all, rank);
+        let (right, top_right, least_right) = factor::<G>(source, 2, all, rank);
         let tops: Vec<f64> = (0..rank).map(|r| top_heads[r] + top_left[r] + top_right[r]).collect();
         let top = tops.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let shift = if top > f64::NEG_INFINITY { top } else { 0.0 };
+        // Collapsed rows are multiplied by the heads of both parts.
+        let least_scale =
+            tops.iter().filter(|x| **x > f64::NEG_INFINITY).fold(0.0, |a: f64, x| a.min(x - shift));
+        let least = 2.0 * (least_head + least_scale) + least_left + least_right;
         let scales: Vec<G> = tops.iter().map(|x| G::exp(x - shift, 0.0)).collect();
         for row in heads.chunks_exact_mut(rank) {
             row.iter_mut().zip(&scales).for_each(|(x, &scale)| *x = x.times(scale));
@@ -132,6 +142,7 @@ impl<G: Number> Rank<G> {
             left,
             right,
             collapsed,
+            least,
             shifts: if shift == 0.0 { Vec::new() } else { vec![shift; size] },
             word_sides: [Vec::new(), Vec::new()],
             span_sides: [Vec::new(), Vec::new()],
@@ -202,6 +213,10 @@ impl<G: Number> Core<G> for Rank<G> {
         // Sums over symbols, divisions and r; a side is at most the number of symbols.
         let all = self.symbols.all as f64;
         8.0 * all * all * self.rank as f64
+    }
+
+    fn least(&self) -> f64 {
+        self.least
     }
 
     fn words_known(&mut self, chart: &Chart<G>) {

@@ -105,7 +105,8 @@ fn solve_group<F: Real + Number>(
                 None => found.certify(&task, clock)?,
                 Some(factors) => {
                     let own: Vec<f64> = sentences.iter().map(|&b| factors[b]).collect();
-                    let (known, fine) = found.counts(&task, &own, clock)?;
+                    let (known, losses) = found.counts(&task, &own, clock)?;
+                    let fine = found.accurate(&task, &losses, clock)?;
                     let impossible = |i: usize| found.log_partition()[i] == f64::NEG_INFINITY;
                     let fine: Vec<bool> =
                         fine.into_iter().enumerate().map(|(i, fine)| fine && !impossible(i)).collect();
