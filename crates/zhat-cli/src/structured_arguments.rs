@@ -64,7 +64,7 @@ pub struct RecipeArguments {
     /// Replace the inputs by this many random Fourier features
     #[arg(long, value_name = "COUNT")]
     pub fourier: Option<usize>,
-    /// γ of the kernel exp(−γ‖x − x'‖²) of the Fourier features [default: 1/number of inputs]
+    /// Parameter γ of the kernel exp(−γ‖x − x'‖²) of the Fourier features [default: 1/number of inputs]
     #[arg(long, requires = "fourier")]
     pub gamma: Option<f64>,
     /// λ of the penalty λ‖θ‖², above 0; several values, or auto for 1, 0.1, …, 1e-6, are compared by

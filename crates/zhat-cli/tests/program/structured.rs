@@ -101,8 +101,6 @@ fn predictors_are_trained_evaluated_and_used() {
         let first = &ranked["rows"][0]["predictions"];
         assert!(first[0]["log_probability"].as_f64() >= first[1]["log_probability"].as_f64(), "{first}");
     }
-    let good = folder.ok(&["structured", "eval", "h.arff", "-m", "m.zhat"]);
-    assert!(good.is_empty() || good.contains("log_loss"));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::numeric::{Elementwise, log_add};
 use crate::random::Stream;
 
 /// The largest table is 2 to this power; larger ones are out of reach of learning.
-const LOG2_TABLE: f64 = 22.0;
+const LOG2_TABLE: f64 = 16.0;
 
 /// One label and its separator. An entry of its table has the index 2·σ + y for states σ of the separator,
 /// with its first label in the lowest bit, and y of the label.

@@ -41,7 +41,7 @@ impl SampledSets {
             let tree: Vec<Option<usize>> = std::iter::once(None).chain(parents.iter().map(above)).collect();
             Subtrees::new(&tree, false)?.into()
         };
-        Ok(SampledSets { labels, pairs: pairs.to_vec(), space, run: run.unobserved() })
+        Ok(SampledSets { labels, pairs: pairs.to_vec(), space, run: run.begun().unobserved() })
     }
 
     fn draw(
