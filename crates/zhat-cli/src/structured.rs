@@ -283,6 +283,17 @@ fn events(predictor: &Predictor) -> Vec<(String, usize)> {
     pairs.map(|(i, j)| (format!("{}{sign}{}", names[i], names[j]), i * n + j)).collect()
 }
 
+/// The guarantee of probabilities and predictions, as JSON.
+fn guarantee(predictor: &Predictor) -> Value {
+    match predictor.is_exact() {
+        true => json!({"kind": "exact"}),
+        false => json!({
+            "kind": "heuristic",
+            "reason": "the label graph is too dense for exact sums; probabilities are estimates",
+        }),
+    }
+}
+
 fn predict(arguments: &PredictArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
     let predictor = read_predictor(&arguments.model)?;
@@ -316,7 +327,7 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
                 object
             })
             .collect();
-        let members = json!({"rows": rows, "guarantee": {"kind": "exact"}, "seed": run.seed()});
+        let members = json!({"rows": rows, "guarantee": guarantee(&predictor), "seed": run.seed()});
         output::print_object("structured predict", members)?;
         return Ok(Exit::Answered);
     }
@@ -409,7 +420,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
             found.measures.iter().map(|(name, value)| (name.clone(), json_number(*value))).collect();
         let mut members = json!({
             "rows": found.rows, "measures": named, "reliability": found.reliability,
-            "guarantee": {"kind": "exact"},
+            "guarantee": guarantee(&predictor),
         });
         if let Some(logs) = &logs {
             let each = examples.lines.iter().zip(logs);

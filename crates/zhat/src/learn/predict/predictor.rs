@@ -410,6 +410,12 @@ impl Predictor {
         })
     }
 
+    /// Whether probabilities and predictions are exact. They are estimates if the label graph is too dense for
+    /// exact sums.
+    pub fn is_exact(&self) -> bool {
+        self.compiled.family.has_sums()
+    }
+
     /// Exact samples of every row.
     ///
     /// # Errors
