@@ -135,9 +135,11 @@ def test_randomized_estimates() -> None:
     samples = model.sample(5, **how).value
     assert [own.shape for own in samples.heads] == [(5, 30)] * 2
     assert [own.shape for own in samples.log_weights] == [(5,)] * 2
-    assert "weighted" in str(samples) and "log_weight" in samples._columns()
+    assert "weighted" in str(samples)
+    assert "log_weight" in samples._columns()
     value, tape = zhat.ops.log_partition(model, **how)
-    assert np.all(value == found.value) and tape.vjp().arcs.shape == (2, 30, 30)
+    assert np.all(value == found.value)
+    assert tape.vjp().arcs.shape == (2, 30, 30)
     with pytest.raises(zhat.Error, match="projective"):
         zhat.DependencyTree(np.zeros((3, 3)), projective=False).log_partition(method="randomized-inside")
 

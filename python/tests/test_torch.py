@@ -124,7 +124,7 @@ def test_relaxed_segmentations() -> None:
     assert torch.autograd.gradcheck(soft, own)
 
 
-def test_relaxed_trees() -> None:
+def test_relaxed_parses() -> None:
     words = torch.tensor(np.random.default_rng(3).normal(size=(2, 3, 2)), requires_grad=True)
     rules = torch.tensor(np.random.default_rng(4).normal(size=(2, 2, 2)), requires_grad=True)
 

@@ -216,8 +216,8 @@ class RelaxedSamples:
     `hard` is a list with one array per sample, with one row (state, length) per segment; for a batch it is a
     list of such lists, one per sequence.
 
-    For dependency trees `soft` is (n, T, T + 1), or (B, n, T, T + 1) for a batch, with one more axis for labels:
-    the values of the heads of each word, as in `marginals`. `hard` is a `TreeSamples`.
+    For dependency trees `soft` is (n, T, T + 1), or (B, n, T, T + 1) for a batch, with one more axis for
+    labels: the values of the heads of each word, as in `marginals`. `hard` is a `TreeSamples`.
 
     For trees over words, `soft` is (n, T, T, S) or (B, n, T, T, S), by first word, last word and symbol: the
     expected numbers of nodes under scores with Gumbel noise, divided by the temperature. `hard` are the best
@@ -250,8 +250,8 @@ def relaxed_sample(
     `soft` and `lengths`. Hard samples are treated as constants. A lower temperature brings the soft samples
     closer to the hard ones, but increases the variance of the gradients.
 
-    For dependency trees, Gumbel noise is added to the score of every arc. `hard` are the best trees under this
-    noise, and `soft` are the probabilities of arcs in the model with scores (score + noise) / temperature: a
+    For dependency trees, Gumbel noise is added to the score of every arc. `hard` are the best trees under
+    this noise, and `soft` are the probabilities of arcs in the model with scores (score + noise) / temperature: a
     stochastic softmax (Paulus et al., 2020). These trees are not exact samples.
 
     >>> import numpy as np, zhat
@@ -334,9 +334,9 @@ def sparse_relaxed_sample(
     is as in `log_partition` and only for sequences. The cotangent of the tape has the shape of `values`; for
     a semi-Markov chain it is a pair, for `values` and `lengths`.
 
-    For projective dependency trees, a few heads of each word are kept, and the options are those of the method
-    `randomized-inside`. A row of `index` is (sample, word, head) or (sample, word, head, label), preceded by the
-    sentence for a batch; `hard` is a `TreeSamples`.
+    For projective dependency trees, a few heads of each word are kept, and the options are those of the
+    method `randomized-inside`. A row of `index` is (sample, word, head) or (sample, word, head, label),
+    preceded by the sentence for a batch; `hard` is a `TreeSamples`.
 
     >>> import numpy as np, zhat
     >>> chain = zhat.generate.chain(states=500, steps=4)
