@@ -251,8 +251,8 @@ def relaxed_sample(
     closer to the hard ones, but increases the variance of the gradients.
 
     For dependency trees, Gumbel noise is added to the score of every arc. `hard` are the best trees under
-    this noise, and `soft` are the probabilities of arcs in the model with scores (score + noise) / temperature:
-    a stochastic softmax (Paulus et al., 2020). These trees are not exact samples.
+    this noise, and `soft` are the probabilities of arcs in the model with scores (score + noise) /
+    temperature: a stochastic softmax (Paulus et al., 2020). These trees are not exact samples.
 
     >>> import numpy as np, zhat
     >>> samples, tape = zhat.ops.relaxed_sample(zhat.generate.chain(states=5, steps=4), n=2, temperature=0.5)
