@@ -109,6 +109,12 @@ CASES = {
     "lm eval lbl.zhat test.txt": 0,
     "lm neighbours lm.zhat cat dog -n 2": 0,
     "lm sample lm.zhat -n 2": 0,
+    "structured train sets.csv --labels x,y -o again.zhat": 0,
+    "structured train sets.csv --labels x,y -o chosen.zhat --lambda 0.1,0.01 --lambda-folds 2": 0,
+    "structured predict sets.csv --model sets.zhat --marginals": 0,
+    "structured predict sets.csv --model sets.zhat -k 2": 0,
+    "structured eval sets.csv --model sets.zhat --rows": 0,
+    "structured cv sets.csv --labels x,y --folds 2": 0,
     # Errors: exit status 1 if there is no result, 2 for invalid input.
     "logz zero": 1,
     "logz clinic.bif --given infection=yes,tumour=yes,shadow=none": 2,
@@ -153,7 +159,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "zero").write_text("MARKOV 1 2 1 1 0 2 0 0")
     (folder / "broken").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2")
     (folder / "pair.csv").write_text("a,b\n0,0\n0,1\n1,1\n")
+    (folder / "sets.csv").write_text("a,x,y\n0.1,0,1\n0.9,1,1\n0.8,1,0\n0.2,0,0\n0.7,1,1\n0.3,0,1\n")
     (folder / "never.csv").write_text("a,b\n1,0\n")
+    plain(folder, "structured train sets.csv --labels x,y -o sets.zhat")
     import numpy as np
 
     import zhat
@@ -258,7 +266,7 @@ def test_every_command_with_json_is_covered(folder: Path) -> None:
     assert {"logz", "impute", "lm eval"} <= with_json
     lines = [*QUERIES, "info", *(line for line, status in CASES.items() if status == 0)]
     words = [line.split(" ") for line in lines]
-    covered = {" ".join(line[:2]) if line[0] == "lm" else line[0] for line in words}
+    covered = {" ".join(line[:2]) if line[0] in {"lm", "structured"} else line[0] for line in words}
     assert with_json == covered
 
 

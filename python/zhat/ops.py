@@ -356,6 +356,8 @@ def sparse_relaxed_sample(
     own = _drawn(model, n, temperature)
     if isinstance(model, DependencyTree):
         return _sparse_trees(model, own, scores, options, how)
+    if scores is not None and isinstance(model, Hypertree):
+        raise InputError("scores: the method randomized-inside has no proposal that takes them")
     raw = _zhat.sparse_relaxed_sample(*own, settings(options), _given(model, scores), how)
     own_columns = slice(1, None) if model._single else slice(None)
     index, values, lengths = raw["index"][:, own_columns], raw["values"], raw["lengths"]
