@@ -37,7 +37,7 @@ impl Inputs {
     /// # Errors
     /// If the numbers do not form rows of this length, or one is not finite.
     pub fn dense(columns: usize, numbers: &[f64]) -> Result<Self> {
-        let rows = if columns == 0 { 0 } else { numbers.len() / columns };
+        let rows = numbers.len().checked_div(columns).unwrap_or(0);
         if rows * columns != numbers.len() {
             let message = format!("{} numbers make no rows of {columns}", numbers.len());
             return Err(Error::argument("inputs", message));

@@ -447,6 +447,7 @@ impl Predictor {
     ///
     /// # Errors
     /// If the inputs have another width, or the budget is exceeded.
+    #[allow(clippy::needless_range_loop)] // several arrays share the index
     pub fn best(&self, inputs: &Inputs, k: usize, run: &Run) -> Result<Vec<Vec<Prediction>>> {
         let clock = run.start("best structures");
         let family = &self.compiled.family;

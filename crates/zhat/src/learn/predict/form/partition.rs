@@ -117,6 +117,7 @@ impl Family for Partition {
         out.copy_from_slice(&sums[last..]);
     }
 
+    #[allow(clippy::needless_range_loop)] // several arrays share the index
     fn means(&self, _: &[f64], lanes: usize, work: &mut Work, means: &mut [f64]) {
         let n = self.elements;
         means.fill(0.0);

@@ -1,5 +1,8 @@
 //! Every family against enumeration of its structures.
 
+// Several arrays share an index.
+#![allow(clippy::needless_range_loop)]
+
 use super::*;
 use crate::learn::predict::{Blocks, Ranks, Sets};
 use crate::random::Streams;

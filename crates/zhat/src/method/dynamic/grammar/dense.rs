@@ -59,6 +59,10 @@ pub struct Back<G> {
     of_pairs: Vec<G>,
 }
 
+/// The parts of the divisions of a span with their factors, and the derivatives with respect to their rows on
+/// the left and on the right.
+type Spread<G> = (Vec<(usize, usize, G)>, Vec<G>, Vec<G>);
+
 /// The divisions of a span into two spans, with padded rows.
 struct Inner<G> {
     /// Rows of left parts, times the factor of the division, and of right parts.
@@ -414,7 +418,7 @@ impl<G: Number> Dense<G> {
         of_pairs.resize(list.len() * n * width, G::ZERO);
         G::multiply(derivatives, heads, &mut of_pairs, false, self.parallel);
         // The derivatives with respect to the rows of parts, for each division.
-        let mut found: Vec<(Vec<(usize, usize, G)>, Vec<G>, Vec<G>)> = Vec::new();
+        let mut found: Vec<Spread<G>> = Vec::new();
         found.resize_with(list.len(), Default::default);
         let work = |inner: &mut Inner<G>, at: usize, pairs: &mut [G], of_pairs: &mut [G], found: &mut _| {
             inner.take(chart, &chart.divisions(list[at]).0, width);

@@ -251,6 +251,8 @@ struct Absolute<'a, F>(&'a [F]);
 impl<F: Real> Kernel for Absolute<'_, F> {
     type Output = f64;
 
+    // Iterators are not inlined into functions with more instructions.
+    #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     fn run<const FMA: bool>(self) -> f64 {
         const SUMS: usize = 32;
