@@ -70,7 +70,7 @@ pub trait Number: Copy + Send + Sync + 'static {
         logs.iter().map(|&log| Self::exp(log, 0.0)).collect()
     }
 
-    /// C ← A·B for a small product; see [`SmallProduct`].
+    /// C ← A·B for small matrices with padded rows.
     fn small_product(task: SmallProduct<'_, Self>) {
         let SmallProduct { a, row_stride, inner_stride, b, c, rows, inner, width } = task;
         for (r, c) in c.chunks_exact_mut(width).enumerate().take(rows) {
