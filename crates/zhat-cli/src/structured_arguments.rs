@@ -67,7 +67,7 @@ pub struct RecipeArguments {
     /// Parameter γ of the kernel exp(−γ‖x − x'‖²) of the Fourier features [default: 1/number of inputs]
     #[arg(long, requires = "fourier")]
     pub gamma: Option<f64>,
-    /// λ of the penalty λ‖θ‖², above 0; several values, or auto for 1, 0.1, …, 1e-6, are compared by
+    /// Factor λ of the penalty λ‖θ‖², above 0; several values, or auto for 1, 0.1, …, 1e-6, are compared by
     /// cross-validation of the log-loss
     #[arg(long, value_name = "LAMBDA", default_value = "0.001", value_delimiter = ',')]
     pub lambda: Vec<String>,
