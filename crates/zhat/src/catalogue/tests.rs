@@ -94,8 +94,9 @@ fn every_row_answers_every_query_it_lists() {
             let choice = Choice::Named(row.method.into());
             let answer = answer(&model, query, &choice, &Settings::new(), &Run::default());
             // For such strong interactions the estimate of the published quadrature may not be positive, so
-            // it has no logarithm.
-            if matches!(answer, Err(Error::NoAnswer(_))) && row.method == "sccq-published" {
+            // it has no logarithm. The small dependency trees are not projective.
+            let excused = matches!(row.method, "sccq-published" | "randomized-inside");
+            if matches!(answer, Err(Error::NoAnswer(_))) && excused {
                 continue;
             }
             let answer = answer.unwrap();

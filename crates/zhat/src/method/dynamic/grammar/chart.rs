@@ -364,6 +364,7 @@ pub fn inside<G: Number, C: Core<G>>(
         chart.large[sentence] &= found[at].large && kept;
         chart.word_least[at] = G::least(&chart.words[at * tags..(at + 1) * tags]);
     }
+    clock.check()?;
     core.words_known(&chart);
     // Spans, from the narrowest to the widest.
     for width in 1..chart.cells.longest() {

@@ -280,7 +280,9 @@ pub fn pass<G: Number, F: Real>(
                 && !model.spans().by_symbol()
                 && task.choices.is_none();
             let implicit = rules.is_empty();
+            clock.check()?;
             let core = Rank::new(&source, rules.rank().unwrap_or(1), has_unary, collapse, implicit, parallel);
+            clock.check()?;
             run(&source, core, cells, unary, choices, clock)
         }
     }

@@ -86,23 +86,27 @@ fn copy(symbol: usize, kind: usize) -> usize {
 
 /// Every row twice.
 fn twice<F: Real>(values: &[F], row: usize) -> Values<F> {
-    let both = |row: &[F]| [row, row].concat();
-    values.chunks_exact(row.max(1)).flat_map(both).collect::<Vec<F>>().into()
+    let mut all = Vec::with_capacity(2 * values.len());
+    for row in values.chunks_exact(row.max(1)) {
+        all.extend_from_slice(row);
+        all.extend_from_slice(row);
+    }
+    all.into()
 }
 
 /// The factors of children, S×R: copy (a, kind) has its numbers in the columns (r, kind), and weight 0 in others.
 fn children<F: Real>(values: &[F], rank: usize) -> Values<F> {
-    let copies = |row: &[F]| -> Vec<F> {
-        let of = |kind: usize| {
-            row.iter().flat_map(move |&x| {
+    let mut all = Vec::with_capacity(4 * values.len());
+    for row in values.chunks_exact(rank) {
+        for kind in 0..2 {
+            for &x in row {
                 let mut pair = [F::NEG_INFINITY; 2];
                 pair[kind] = x;
-                pair
-            })
-        };
-        of(0).chain(of(1)).collect()
-    };
-    values.chunks_exact(rank.max(1)).flat_map(copies).collect::<Vec<F>>().into()
+                all.extend_from_slice(&pair);
+            }
+        }
+    }
+    all.into()
 }
 
 /// The rules of copies: those of their symbols, if both children are copies of the same kind.
@@ -194,12 +198,14 @@ impl<F: Real + Number> LogPartition<Hypertree<F>> for PublishedInside {
         let (count, selection) = (self.states.of(most), self.unbiased());
         let logs: Vec<Vec<f64>> = run.install(|| {
             let copies = of_copies(model)?;
+            clock.check()?;
             let proposals = selection.proposals(model, count, run, &clock)?;
             let streams = Streams::new(run.seed(), "published inside");
             let one = |r: usize| {
                 clock.step("replicates", r, self.replicates)?;
                 let choices = selection.choices(&proposals, count, &streams, r);
                 let choices = choices_of_copies(&proposals, &choices);
+                clock.check()?;
                 let own = solve_chosen(&copies, &[], Purpose::Sums, None, Some((&choices, false)), &clock)?;
                 Ok(own.log_partition(model.batch()))
             };

@@ -167,7 +167,9 @@ impl Wide {
 
     /// The ratio to another number that is not much smaller.
     pub fn ratio(self, other: Self) -> f64 {
-        self.fraction / other.fraction * Wide::RADIX.powi((self.exponent - other.exponent).clamp(-3, 1))
+        let (ratio, steps) = (self.fraction / other.fraction, (self.exponent - other.exponent).clamp(-3, 1));
+        // One step after the other, because the square of the radix is infinite.
+        if steps > 0 { ratio * Wide::RADIX } else { (steps..0).fold(ratio, |ratio, _| ratio / Wide::RADIX) }
     }
 }
 
