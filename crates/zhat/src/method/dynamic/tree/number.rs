@@ -237,11 +237,13 @@ mod tests {
             assert!(close(Wide::exp(a).ln(), a), "{a}");
             for &b in &logs {
                 let (x, y) = (Wide::exp(a), Wide::exp(b));
-                assert!(close(x.times(y).ln(), a + b), "{a} {b}");
+                // The logarithms of the factors are rounded.
+                let rounded = |x: f64, y: f64| x == y || (x - y).abs() <= 4e-15 * (1.0 + a.abs() + b.abs());
+                assert!(rounded(x.times(y).ln(), a + b), "{a} {b}");
                 let sum = number(a, 0).plus(number(b, 0)).log;
                 assert!(close(x.plus(y).ln(), sum), "{a} {b}: {} {sum}", x.plus(y).ln());
                 if b > f64::NEG_INFINITY {
-                    assert!(close(x.over(y).ln(), a - b), "{a} {b}");
+                    assert!(rounded(x.over(y).ln(), a - b), "{a} {b}");
                     let ratio = if a - b < 300.0 { (a - b).exp() } else { continue };
                     assert!((x.ratio(y) - ratio).abs() <= 1e-10 * ratio + 1e-300, "{a} {b}");
                 }
