@@ -232,7 +232,7 @@ fn dense_label_graphs_are_trained_by_samples() {
         assert!(
             found.progress.gap.is_finite() && found.progress.objective.is_nan() && found.confidence == 0.95
         );
-        assert!(found.parameters.iter().any(|x| *x != 0.0) && seen.len() == 3);
+        assert!(!seen.is_empty() && found.parameters.iter().any(|x| *x != 0.0));
         assert_eq!(found.parameters, whole(&form, &data, &how, &run.clone().with_threads(1)).0.parameters);
     }
 }
