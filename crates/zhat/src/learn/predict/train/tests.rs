@@ -214,25 +214,17 @@ fn unusable_data_and_options_are_refused() {
 
 /// A label graph too dense for exact sums: training by samples, and samples of the trained predictor.
 #[test]
-fn dense_label_graphs_are_trained_by_samples() {
+fn dense_label_graphs_are_refused() {
     let n = 30;
     let pairs: Vec<(usize, usize)> = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect();
     let form = Form::Labels { labels: n, pairs, pairs_by_input: false };
     assert!(form.compile().is_err());
     let mut random = Streams::new(6, "dense").block(0);
     let data = problem(&form, 6, 1, false, &mut random);
-    let run = Run::default().with_threads(2);
-    // A small norm bound keeps the pairs weak, so that coupling from the past is fast.
-    let how = Learning::default().lambda(50.0);
-    let refused = train(&form, &data.0, &data.1, &how, None, None, &run, &mut |_| Ok(true));
-    assert!(refused.unwrap_err().to_string().contains("sampled gradients would work"));
     for method in [Method::Sampled, Method::Online] {
-        let how = how.method(method).samples(2).iterations(3).gap(0.0).batch(3);
-        let (found, seen) = whole(&form, &data, &how, &run);
+        let how = Learning::default().lambda(50.0).method(method).samples(2);
         assert!(
-            found.progress.gap.is_finite() && found.progress.objective.is_nan() && found.confidence == 0.95
+            train(&form, &data.0, &data.1, &how, None, None, &Run::default(), &mut |_| Ok(true)).is_err()
         );
-        assert!(!seen.is_empty() && found.parameters.iter().any(|x| *x != 0.0));
-        assert_eq!(found.parameters, whole(&form, &data, &how, &run.clone().with_threads(1)).0.parameters);
     }
 }
