@@ -211,6 +211,12 @@ pub fn train(
     check_method(form, targets, how)?;
     let samples = how.method != Method::Batch && how.samples > 0;
     let compiled = if samples { form.compile_or_sample(run)? } else { form.compile()? };
+    if !compiled.family.has_sums() {
+        return Err(Error::NoAnswer(
+            "the label graph is too dense for exact sums, and sampled gradients are not supported for it"
+                .into(),
+        ));
+    }
     let objective = Objective::new(&compiled, inputs, targets, how.lambda);
     let dimension = objective.dimension();
     let vectors = if how.method == Method::Batch { 2 * HISTORY + 8 } else { 8 };
