@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
 use zhat::dynamic::{
-    ChartNumber, ForwardBackward, InsideOutside, RandomizedForward, RandomizedInside, SequenceModel,
+    ChartPasses, ForwardBackward, InsideOutside, RandomizedForward, RandomizedInside, SequenceModel,
     SparseCotangent, SparsePath, SparseSamples,
 };
 use zhat::model::Hypertree;
@@ -20,7 +20,7 @@ use crate::ops::{Backward, Cotangent, Tape, configured, randomized};
 use crate::run::Run;
 
 /// A floating-point type whose cotangents are arrays of the same type.
-pub trait CotangentOf: Precision + ChartNumber {
+pub trait CotangentOf: Precision + ChartPasses {
     fn weights(cotangent: &Cotangent) -> zhat::Result<&[Self]>;
 }
 

@@ -18,6 +18,7 @@ mod skinny;
 mod small;
 mod sparse;
 mod strips;
+mod table;
 mod tile;
 mod vector;
 
@@ -36,13 +37,14 @@ pub use elementary::double::exp_in_place;
 pub use elementary::double::{ln_in_place, max};
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub(crate) use logistic::log_add;
-pub(crate) use product::multiply_here;
 pub use product::{Matrix, multiply};
+pub(crate) use product::{multiply_here, packed_bytes};
 pub use real::Real;
 pub use rounding::{CompensatedSum, rounding_allowance};
 pub(crate) use skinny::{Backward, Forward, block_of, padded, strip};
 pub(crate) use small::{Small, SmallProduct, padded as padded_row};
 pub(crate) use sparse::{add_rows, add_to_rows};
+pub(crate) use table::Table;
 pub(crate) use tile::Elementwise;
 pub use vector::log_sum_exp;
 pub(crate) use vector::{

@@ -2,6 +2,7 @@
 //! directly, because `gemm` itself also compiles the products of complex numbers.
 
 use gemm_common::Parallelism;
+use gemm_common::cache::CACHE_INFO;
 
 /// A read-only matrix: element (i, j) is at `data[i·row_stride + j·column_stride]`.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +153,12 @@ pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: 
 /// If the shapes do not match.
 pub(crate) fn multiply_here<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
     product(a, b, c, accumulate, Parallelism::None);
+}
+
+/// Bytes that a thread allocates and keeps at its first product: room for packed operands, as large as the
+/// second-level cache.
+pub(crate) fn packed_bytes() -> usize {
+    CACHE_INFO[1].cache_bytes
 }
 
 fn product<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool, parallelism: Parallelism) {

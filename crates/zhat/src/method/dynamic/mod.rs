@@ -11,7 +11,7 @@ pub(crate) mod tree;
 
 pub use forward_backward::{ForwardBackward, RelaxedTape};
 #[doc(hidden)]
-pub use grammar::Number as ChartNumber;
+pub use grammar::Passes as ChartPasses;
 pub use grammar::{
     InsideOutside, PublishedInside, RandomizedInside, RelaxedParseTape, SpanProposal, SparseParse,
     SparseParseTape, SparseParses, TreeChoice,

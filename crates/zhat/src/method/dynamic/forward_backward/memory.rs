@@ -90,7 +90,7 @@ impl Cost {
     fn total(&self, numbers: f64, scratch: Scratch, other: f64) -> f64 {
         let numbers = numbers + scratch.numbers() + self.tables() + 4.0 * self.threads * self.states;
         let bytes = self.size * numbers + other + BYTES_PER_ROW * (self.rows + self.steps + self.batch);
-        bytes + BYTES_PER_CALL * self.threads
+        bytes + (BYTES_PER_CALL + self.matrices.packed_bytes()) * self.threads
     }
 
     /// Memory of a value and its gradient for `models` models, with `rows` numbers kept per position and

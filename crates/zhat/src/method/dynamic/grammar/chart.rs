@@ -180,6 +180,16 @@ pub fn for_rows<T: Send, U: Send>(
         }
         return;
     }
+    for_rows_in_parallel(rows, size, others, &work);
+}
+
+/// The same in parallel. It is compiled once for each type of number, not once for each kind of work.
+fn for_rows_in_parallel<T: Send, U: Send>(
+    rows: &mut [T],
+    size: usize,
+    others: &mut [U],
+    work: &(dyn Fn(usize, &mut [T], &mut U) + Sync),
+) {
     let all = rows.par_chunks_mut(size).zip(others.par_iter_mut()).enumerate();
     all.for_each(|(i, (row, other))| work(i, row, other));
 }
@@ -460,7 +470,7 @@ pub fn outside<G: Number, C: Core<G>>(
     core: &C,
     chart: &Chart<G>,
     factors: &[f64],
-    report: &mut impl Report<G>,
+    report: &mut dyn Report<G>,
     clock: &Clock<'_>,
 ) -> Result<(C::Back, Vec<f64>)> {
     let (back, sums) = derivatives(source, core, chart, factors, Start::Roots, report, clock)?;
@@ -513,7 +523,7 @@ fn derivatives<G: Number, C: Core<G>>(
     chart: &Chart<G>,
     factors: &[f64],
     start: Start,
-    report: &mut impl Report<G>,
+    report: &mut dyn Report<G>,
     clock: &Clock<'_>,
 ) -> Result<(C::Back, Vec<f64>)> {
     let own = |row: &mut [G]| {

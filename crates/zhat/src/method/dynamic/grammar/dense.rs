@@ -13,50 +13,50 @@ use super::multiplier::{exp_all, spread};
 use super::number::Number;
 use super::source::Source;
 use crate::model::Symbols;
-use crate::numeric::{self, Matrix, SmallProduct, padded_row};
+use crate::numeric::{self, Matrix, SmallProduct, Table, padded_row};
 
 /// Numbers of X that are formed at once.
 const BLOCK: usize = 1 << 22;
 
 /// Dense rules, each head divided by its largest weight, and their sums over words.
-pub struct Dense<G> {
+pub struct Dense<G: Number> {
     symbols: Symbols,
     tags: (usize, usize),
     longest: usize,
     /// The weights, N×S×S.
-    weights: Vec<G>,
+    weights: Table<G>,
     shifts: Vec<f64>,
     /// ln of the smallest weight that is not 0.
     least: f64,
     /// W(k, a, b) for heads a and b, N×(N·width), with b padded to `width`, and its transpose.
     width: usize,
-    heads: Vec<G>,
-    by_pair: Vec<G>,
+    heads: Table<G>,
+    by_pair: Table<G>,
     /// For tags t and heads a: W(k, t, a), by t, k and a, and W(k, a, t), by k, a and t.
-    tag_head: Vec<G>,
-    head_tag: Vec<G>,
+    tag_head: Table<G>,
+    head_tag: Table<G>,
     /// W(k, t, u) for two tags, as Q×(N·Q) by t, k and u.
-    tag_tag: Vec<G>,
+    tag_tag: Table<G>,
     /// The products of these with the words: words×(N·N) for words on the left and on the right, by k and a;
     /// the same by a and k, with k padded; and words×(N·Q).
-    word_head: [Vec<G>; 2],
-    head_word: [Vec<G>; 2],
-    word_tag: Vec<G>,
+    word_head: [Table<G>; 2],
+    head_word: [Table<G>; 2],
+    word_tag: Table<G>,
     /// X of a block of spans.
-    pairs: Vec<G>,
+    pairs: Table<G>,
     parallel: bool,
 }
 
 /// The derivatives of an outside pass.
-pub struct Back<G> {
-    spans: Vec<G>,
-    words: Vec<G>,
-    heads: Vec<G>,
-    word_head: [Vec<G>; 2],
-    word_tag: Vec<G>,
+pub struct Back<G: Number> {
+    spans: Table<G>,
+    words: Table<G>,
+    heads: Table<G>,
+    word_head: [Table<G>; 2],
+    word_tag: Table<G>,
     /// X of a block of spans, and the derivatives with respect to it.
-    pairs: Vec<G>,
-    of_pairs: Vec<G>,
+    pairs: Table<G>,
+    of_pairs: Table<G>,
 }
 
 /// The parts of the divisions of a span with their factors, and the derivatives with respect to their rows on
@@ -125,7 +125,7 @@ impl<G: Number> Dense<G> {
         let Symbols { all, heads: n, tags } = symbols;
         let tags = if unary { (0, all) } else { (all - tags, tags) };
         let (square, b) = (all * all, source.sentences[0]);
-        let (mut weights, mut found) = (vec![G::ZERO; n * square], vec![(0.0, 0.0); n]);
+        let (mut weights, mut found) = (Table::filled(G::ZERO, n * square), vec![(0.0, 0.0); n]);
         for_rows(&mut weights, square, &mut found, |k, row, (shift, least)| {
             let (mut logs, slopes) = source.with_slopes(square, |scores, out| scores.rules_of(b, k, out));
             let top = numeric::max(&logs);
@@ -143,8 +143,8 @@ impl<G: Number> Dense<G> {
             |k: usize, a: usize, from: usize, length: usize| &weights[(k * all + a) * all + from..][..length];
         // All tables are made of rows of the weights.
         let width = padded_row::<G>(n);
-        let mut heads = Vec::with_capacity(n * n * width);
-        let mut head_tag = Vec::with_capacity(n * n * q);
+        let mut heads = Table::with_capacity(n * n * width);
+        let mut head_tag = Table::with_capacity(n * n * q);
         for k in 0..n {
             for a in 0..n {
                 heads.extend_from_slice(part(k, a, 0, n));
@@ -152,14 +152,14 @@ impl<G: Number> Dense<G> {
                 head_tag.extend_from_slice(part(k, a, first, q));
             }
         }
-        let (mut tag_head, mut tag_tag) = (Vec::with_capacity(q * n * n), Vec::with_capacity(q * n * q));
+        let (mut tag_head, mut tag_tag) = (Table::with_capacity(q * n * n), Table::with_capacity(q * n * q));
         for t in first..first + q {
             for k in 0..n {
                 tag_head.extend_from_slice(part(k, t, 0, n));
                 tag_tag.extend_from_slice(part(k, t, first, q));
             }
         }
-        let mut by_pair = vec![G::ZERO; heads.len()];
+        let mut by_pair = Table::filled(G::ZERO, heads.len());
         transpose(&heads, n * width, &mut by_pair, n);
         Dense {
             symbols,
@@ -174,10 +174,10 @@ impl<G: Number> Dense<G> {
             head_tag,
             tag_tag,
             weights,
-            word_head: [Vec::new(), Vec::new()],
-            head_word: [Vec::new(), Vec::new()],
-            word_tag: Vec::new(),
-            pairs: Vec::new(),
+            word_head: Default::default(),
+            head_word: Default::default(),
+            word_tag: Table::default(),
+            pairs: Table::default(),
             parallel,
         }
     }
@@ -212,6 +212,14 @@ fn transpose<G: Number>(from: &[G], columns: usize, to: &mut [G], width: usize) 
     }
 }
 
+/// Makes a table hold `len` numbers of unspecified values.
+fn room<G: Number>(table: &mut Table<G>, len: usize) {
+    if table.capacity() < len {
+        *table = Table::with_capacity(len);
+    }
+    table.resize(len, G::ZERO);
+}
+
 /// Work on every span of a list, each with its chunks of two buffers, with scratch memory.
 fn for_spans<G: Number, U: Send>(
     parallel: bool,
@@ -228,6 +236,16 @@ fn for_spans<G: Number, U: Send>(
         }
         return;
     }
+    for_spans_in_parallel((rows, size), (others, other_size), more, &work);
+}
+
+/// The same in parallel, compiled once for each type of number.
+fn for_spans_in_parallel<G: Number, U: Send>(
+    (rows, size): (&mut [G], usize),
+    (others, other_size): (&mut [G], usize),
+    more: &mut [U],
+    work: &(dyn Fn(&mut Inner<G>, usize, &mut [G], &mut [G], &mut U) + Sync),
+) {
     let each = rows.par_chunks_exact_mut(size).zip(others.par_chunks_exact_mut(other_size)).zip(more);
     each.enumerate().for_each_init(Inner::new, |inner, (at, ((row, other), more))| {
         work(inner, at, row, other, more);
@@ -266,16 +284,16 @@ impl<G: Number> Core<G> for Dense<G> {
         let (count, (_, q), n) = (chart.cells.word_count(), self.tags, self.symbols.heads);
         let words = Matrix::row_major(&chart.words, count, q);
         for side in 0..2 {
-            let mut product = vec![G::ZERO; count * n * n];
+            let mut product = Table::filled(G::ZERO, count * n * n);
             G::multiply(words, self.tag_table(side), &mut product, false, self.parallel);
-            self.head_word[side] = vec![G::ZERO; count * n * self.width];
+            self.head_word[side] = Table::filled(G::ZERO, count * n * self.width);
             let each = self.head_word[side].chunks_exact_mut(n * self.width);
             for (to, own) in each.zip(product.chunks_exact(n * n)) {
                 transpose(own, n, to, self.width);
             }
             self.word_head[side] = product;
         }
-        let mut product = vec![G::ZERO; count * n * q];
+        let mut product = Table::filled(G::ZERO, count * n * q);
         G::multiply(words, Matrix::row_major(&self.tag_tag, q, n * q), &mut product, false, self.parallel);
         self.word_tag = product;
     }
@@ -286,7 +304,7 @@ impl<G: Number> Core<G> for Dense<G> {
         let mut pairs = std::mem::take(&mut self.pairs);
         let each = list.chunks(block).zip(rows.chunks_mut(block * n)).zip(bases.chunks_mut(block));
         for ((list, rows), bases) in each {
-            pairs.resize(list.len() * n * width, G::ZERO);
+            room(&mut pairs, list.len() * n * width);
             let work = |inner: &mut Inner<G>, at: usize, row: &mut [G], pairs: &mut [G], base: &mut f64| {
                 let (divisions, top) = chart.divisions(list[at]);
                 *base = top;
@@ -312,15 +330,15 @@ impl<G: Number> Core<G> for Dense<G> {
     }
 
     fn back(&self, chart: &Chart<G>) -> Back<G> {
-        let zeros = |length: usize| vec![G::ZERO; length];
+        let zeros = |length: usize| Table::filled(G::ZERO, length);
         Back {
             spans: zeros(chart.spans.len()),
             words: zeros(chart.words.len()),
             heads: zeros(self.heads.len()),
             word_head: [zeros(self.word_head[0].len()), zeros(self.word_head[1].len())],
             word_tag: zeros(self.word_tag.len()),
-            pairs: Vec::new(),
-            of_pairs: Vec::new(),
+            pairs: Table::default(),
+            of_pairs: Table::default(),
         }
     }
 
@@ -414,8 +432,8 @@ impl<G: Number> Dense<G> {
         let derivatives = Matrix::row_major(sums, list.len(), n);
         let heads = Matrix::row_major(&self.heads, n, n * width);
         let (mut pairs, mut of_pairs) = (std::mem::take(&mut back.pairs), std::mem::take(&mut back.of_pairs));
-        pairs.resize(list.len() * n * width, G::ZERO);
-        of_pairs.resize(list.len() * n * width, G::ZERO);
+        room(&mut pairs, list.len() * n * width);
+        room(&mut of_pairs, list.len() * n * width);
         G::multiply(derivatives, heads, &mut of_pairs, false, self.parallel);
         // The derivatives with respect to the rows of parts, for each division.
         let mut found: Vec<Spread<G>> = Vec::new();
@@ -458,7 +476,7 @@ impl<G: Number> Dense<G> {
         };
         let words = Matrix::row_major(&chart.words, count, q).transposed();
         let product = |derivative: &[G], width: usize, transposed: bool| {
-            let mut product = vec![G::ZERO; q * width];
+            let mut product = Table::filled(G::ZERO, q * width);
             let derivative = Matrix::row_major(derivative, count, width);
             let (left, right) =
                 if transposed { (derivative.transposed(), words.transposed()) } else { (words, derivative) };

@@ -4,9 +4,8 @@
 
 use std::borrow::Cow;
 
-use super::number::Number;
 use super::pass::Purpose;
-use super::solve::{Solutions, solve};
+use super::solve::{Passes, Solutions, solve};
 use super::{InsideOutside, answer, rounding, some_partition};
 use crate::answer::Answer;
 use crate::error::{Error, Result};
@@ -65,7 +64,7 @@ pub fn check_shapes<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> Result<()> {
     Ok(())
 }
 
-impl<F: Real + Number> Divergence<Hypertree<F>> for InsideOutside {
+impl<F: Passes> Divergence<Hypertree<F>> for InsideOutside {
     fn cross_entropy(&self, p: &Hypertree<F>, q: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         divergence(self, p, q, false, run)
     }
@@ -75,7 +74,7 @@ impl<F: Real + Number> Divergence<Hypertree<F>> for InsideOutside {
     }
 }
 
-fn divergence<F: Real + Number>(
+fn divergence<F: Passes>(
     method: &InsideOutside,
     p: &Hypertree<F>,
     q: &Hypertree<F>,
@@ -93,7 +92,7 @@ fn divergence<F: Real + Number>(
 }
 
 /// −E_p[log q], or KL = E_p[log p − log q]; +∞ if q forbids a tree of p, −∞ if p has no tree.
-pub fn divergences<F: Real + Number>(
+pub fn divergences<F: Passes>(
     p: &Hypertree<F>,
     q: &Hypertree<F>,
     kl: bool,

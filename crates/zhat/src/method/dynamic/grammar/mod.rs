@@ -53,10 +53,10 @@ mod sparse_relaxed;
 mod states;
 mod tape;
 
-pub use self::number::Number;
 pub use self::published::PublishedInside;
 pub use self::randomized::{RandomizedInside, SpanProposal};
 pub use self::relaxed::RelaxedParseTape;
+pub use self::solve::Passes;
 pub use self::sparse_relaxed::{SparseParse, SparseParseTape, SparseParses};
 
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,7 @@ fn rounding<F: Real>(model: &Hypertree<F>) -> f64 {
 }
 
 /// Requests memory, runs `work` in the threads of the run and wraps the result.
-fn answer<F: Real + Number, T: Send>(
+fn answer<F: Passes, T: Send>(
     method: &InsideOutside,
     model: &Hypertree<F>,
     query: Query,
@@ -160,7 +160,7 @@ fn some_partition<F: Real>(solutions: &Solutions<F>, model: &Hypertree<F>) -> Re
     Ok(values)
 }
 
-impl<F: Real + Number> LogPartition<Hypertree<F>> for InsideOutside {
+impl<F: Passes> LogPartition<Hypertree<F>> for InsideOutside {
     fn log_partition(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         let found = answer(self, model, Query::LogPartition, run, |clock| {
             let solutions = solve(model, &[], Purpose::Sums, None, clock)?;
@@ -178,7 +178,7 @@ impl<F: Real + Number> LogPartition<Hypertree<F>> for InsideOutside {
     }
 }
 
-impl<F: Real + Number> Marginals<Hypertree<F>> for InsideOutside {
+impl<F: Passes> Marginals<Hypertree<F>> for InsideOutside {
     fn marginals(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<SpanMarginals<F>>> {
         answer(self, model, Query::Marginals, run, |clock| {
             let solutions = solve(model, &[], Purpose::Symbols, None, clock)?;
@@ -190,7 +190,7 @@ impl<F: Real + Number> Marginals<Hypertree<F>> for InsideOutside {
     }
 }
 
-impl<F: Real + Number> FactorMarginals<Hypertree<F>> for InsideOutside {
+impl<F: Passes> FactorMarginals<Hypertree<F>> for InsideOutside {
     fn factor_marginals(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<HypertreeGradient<F>>> {
         answer(self, model, Query::FactorMarginals, run, |clock| {
             let ones = vec![1.0; model.batch()];
@@ -201,7 +201,7 @@ impl<F: Real + Number> FactorMarginals<Hypertree<F>> for InsideOutside {
     }
 }
 
-impl<F: Real + Number> Entropy<Hypertree<F>> for InsideOutside {
+impl<F: Passes> Entropy<Hypertree<F>> for InsideOutside {
     fn entropy(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         let mut found = answer(self, model, Query::Entropy, run, |clock| {
             let model = divergence::additive(model);

@@ -1,8 +1,7 @@
 //! Descriptions of sentences without a tree: the longest part that a symbol covers, and where it stops.
 
-use super::number::Number;
 use super::pass::Pass;
-use super::solve::best_of;
+use super::solve::{Passes, best_of};
 use super::{InsideOutside, NAME};
 use crate::error::{Error, Result};
 use crate::model::Hypertree;
@@ -17,23 +16,18 @@ const DESCRIBED: usize = 3;
 const MOST_NAMED: usize = 8;
 
 /// The error if no sentence has a tree. Without time or memory for a description it only names sentences.
-pub fn error<F: Real + Number>(model: &Hypertree<F>, run: &Run, clock: &Clock<'_>) -> Error {
+pub fn error<F: Passes>(model: &Hypertree<F>, run: &Run, clock: &Clock<'_>) -> Error {
     let all: Vec<usize> = (0..model.batch()).collect();
     Error::NoTree(describe(model, &all, run, clock))
 }
 
 /// Replaces the error of a query without an answer.
-pub fn described<F: Real + Number>(
-    error: Error,
-    model: &Hypertree<F>,
-    run: &Run,
-    clock: &Clock<'_>,
-) -> Error {
+pub fn described<F: Passes>(error: Error, model: &Hypertree<F>, run: &Run, clock: &Clock<'_>) -> Error {
     if matches!(error, Error::ZeroPartition) { self::error(model, run, clock) } else { error }
 }
 
 /// A warning about the sentences without a tree; `None` if all have one.
-pub fn warning<F: Real + Number>(
+pub fn warning<F: Passes>(
     model: &Hypertree<F>,
     log_partition: &[f64],
     run: &Run,
@@ -43,7 +37,7 @@ pub fn warning<F: Real + Number>(
     (!none.is_empty()).then(|| describe(model, &none, run, clock))
 }
 
-fn describe<F: Real + Number>(model: &Hypertree<F>, none: &[usize], run: &Run, clock: &Clock<'_>) -> String {
+fn describe<F: Passes>(model: &Hypertree<F>, none: &[usize], run: &Run, clock: &Clock<'_>) -> String {
     // The charts of a description have one number per span and symbol, as those of the best tree.
     let bytes = InsideOutside::default().forecast(model, Query::Map, run).bytes;
     let fits = run.require_memory(NAME, bytes).is_ok();
@@ -62,7 +56,7 @@ fn describe<F: Real + Number>(model: &Hypertree<F>, none: &[usize], run: &Run, c
 }
 
 /// Why a sentence has no tree.
-fn reason<F: Real + Number>(model: &Hypertree<F>, b: usize, clock: &Clock<'_>) -> Result<String> {
+fn reason<F: Passes>(model: &Hypertree<F>, b: usize, clock: &Clock<'_>) -> Result<String> {
     let (pass, n) = (best_of(model, b, clock)?, model.lengths()[b]);
     let places = (0..n).rev().flat_map(|width| (0..n - width).map(move |i| (i, i + width)));
     let mut longest = None;

@@ -19,11 +19,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::choices::Choices;
-use super::number::Number;
 use super::pass::Purpose;
 use super::proposals::Local;
 use super::randomized::{RandomizedInside, SpanProposal};
-use super::solve::solve_chosen;
+use super::solve::{Passes, solve_chosen};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::method::dynamic::randomized::{Chosen, Selection, States};
@@ -189,7 +188,7 @@ fn choices_of_copies(proposals: &Local, choices: &Choices) -> Arc<Choices> {
     })
 }
 
-impl<F: Real + Number> LogPartition<Hypertree<F>> for PublishedInside {
+impl<F: Passes> LogPartition<Hypertree<F>> for PublishedInside {
     fn log_partition(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.check()?;
         let clock = run.start(NAME);

@@ -30,10 +30,9 @@ use super::choices::Choices;
 use super::counts::add_scaled;
 use super::derive::AtRandom;
 use super::divergence::additive;
-use super::number::Number;
 use super::pass::Purpose;
 use super::proposals::Local;
-use super::solve::{Solutions, solve_chosen};
+use super::solve::{Passes, Solutions, solve_chosen};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
@@ -171,7 +170,7 @@ impl RandomizedInside {
     }
 
     /// The proposals: local, or of a first pass with its own random numbers.
-    pub(super) fn proposals<F: Real + Number>(
+    pub(super) fn proposals<F: Passes>(
         &self,
         model: &Hypertree<F>,
         count: usize,
@@ -199,7 +198,7 @@ impl RandomizedInside {
     }
 
     /// The estimates of all replicates; `purpose` is that of their charts, which are dropped if it is `None`.
-    pub(super) fn estimates<F: Real + Number>(
+    pub(super) fn estimates<F: Passes>(
         &self,
         model: &Hypertree<F>,
         direction: bool,
@@ -229,7 +228,7 @@ impl RandomizedInside {
         Ok(found)
     }
 
-    fn answer<F: Real + Number, T: Send>(
+    fn answer<F: Passes, T: Send>(
         &self,
         model: &Hypertree<F>,
         query: Query,
@@ -279,7 +278,7 @@ impl RandomizedInside {
     }
 }
 
-impl<F: Real + Number> LogPartition<Hypertree<F>> for RandomizedInside {
+impl<F: Passes> LogPartition<Hypertree<F>> for RandomizedInside {
     fn log_partition(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.answer(model, Query::LogPartition, false, run, |found, _| {
             Ok((0..model.batch()).map(|b| found.log_partition(b)).collect())
@@ -287,7 +286,7 @@ impl<F: Real + Number> LogPartition<Hypertree<F>> for RandomizedInside {
     }
 }
 
-impl<F: Real + Number> Marginals<Hypertree<F>> for RandomizedInside {
+impl<F: Passes> Marginals<Hypertree<F>> for RandomizedInside {
     fn marginals(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<SpanMarginals<F>>> {
         self.answer(model, Query::Marginals, false, run, |found, clock| {
             let (t, all) = (model.positions(), model.symbols().all);
@@ -302,7 +301,7 @@ impl<F: Real + Number> Marginals<Hypertree<F>> for RandomizedInside {
 }
 
 /// The gradient of Σ_b factor_b·log Ẑ_b.
-fn gradient<F: Real + Number>(
+fn gradient<F: Passes>(
     model: &Hypertree<F>,
     found: &Replicates<F>,
     factors: &[f64],
@@ -323,7 +322,7 @@ fn gradient<F: Real + Number>(
     total.ok_or_else(|| Error::NoAnswer("there are no replicates".into()))
 }
 
-impl<F: Real + Number> FactorMarginals<Hypertree<F>> for RandomizedInside {
+impl<F: Passes> FactorMarginals<Hypertree<F>> for RandomizedInside {
     fn factor_marginals(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<HypertreeGradient<F>>> {
         self.answer(model, Query::FactorMarginals, false, run, |found, clock| {
             gradient(model, found, &vec![1.0; model.batch()], clock)
@@ -331,7 +330,7 @@ impl<F: Real + Number> FactorMarginals<Hypertree<F>> for RandomizedInside {
     }
 }
 
-impl<F: Real + Number> Entropy<Hypertree<F>> for RandomizedInside {
+impl<F: Passes> Entropy<Hypertree<F>> for RandomizedInside {
     /// log Ẑ − Ê\[score\].
     fn entropy(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         let own = additive(model);
@@ -350,7 +349,7 @@ impl<F: Real + Number> Entropy<Hypertree<F>> for RandomizedInside {
     }
 }
 
-impl<F: Real + Number> Sample<Hypertree<F>> for RandomizedInside {
+impl<F: Passes> Sample<Hypertree<F>> for RandomizedInside {
     /// Samples from the replicates in turn; the weight of each is Ẑ of its replicate. A sentence with Ẑ = 0 has
     /// no samples.
     fn sample(
@@ -387,7 +386,7 @@ impl<F: Real + Number> Sample<Hypertree<F>> for RandomizedInside {
     }
 }
 
-impl<F: Real + Number> Differentiable<Hypertree<F>> for RandomizedInside {
+impl<F: Passes> Differentiable<Hypertree<F>> for RandomizedInside {
     const OPERATIONS: &'static [Operation] = &[Operation::LogPartition];
 
     /// The gradient treats the choices as constants.

@@ -24,9 +24,8 @@ use rayon::prelude::*;
 use super::choices::Choices;
 use super::counts::{add_scaled, zero_gradient};
 use super::derive::Largest;
-use super::number::Number;
 use super::pass::Purpose;
-use super::solve::{filled, solve_chosen};
+use super::solve::{Passes, filled, solve_chosen};
 use super::source::{Scores, SpanScores};
 use super::{InsideOutside, NAME, some_tree};
 use crate::error::{Error, Result};
@@ -189,7 +188,7 @@ impl<F: Real> Relaxation<F> {
     }
 }
 
-impl<F: Real + Number> Relaxation<F> {
+impl<F: Passes> Relaxation<F> {
     /// Sample s of every sentence: the expected numbers of nodes and the best trees; `None` without a tree.
     pub fn sample(
         &self,
@@ -342,7 +341,7 @@ impl InsideOutside {
     /// If the temperature is not positive and finite, so low that scores overflow, or one at which unary rules
     /// diverge; if the run is cancelled or over its memory or time budget; `Error::ZeroPartition` if no sentence
     /// has a tree.
-    pub fn relaxed_samples_with_tape<F: Real + Number>(
+    pub fn relaxed_samples_with_tape<F: Passes>(
         &self,
         model: &Hypertree<F>,
         count: usize,
@@ -380,7 +379,7 @@ impl InsideOutside {
     }
 }
 
-impl<F: Real + Number> RelaxedParseTape<F> {
+impl<F: Passes> RelaxedParseTape<F> {
     /// The gradient of Σ cotangent·values, for a cotangent of the shape of the values. Cotangents where there is
     /// no node have no effect.
     ///

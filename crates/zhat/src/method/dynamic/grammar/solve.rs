@@ -33,7 +33,7 @@ pub struct Solution<F: Real> {
 pub struct Solutions<F: Real>(pub Vec<Solution<F>>);
 
 /// The charts of all sentences. With `factors`, the gradient of Σ_b factor_b·log Z_b is asked for next.
-pub fn solve<F: Real + Number>(
+pub fn solve<F: Passes>(
     model: &Hypertree<F>,
     direction: &Direction<'_, F>,
     purpose: Purpose,
@@ -44,7 +44,7 @@ pub fn solve<F: Real + Number>(
 }
 
 /// The same with randomly chosen symbols; the flag says whether the values of all symbols are needed.
-pub fn solve_chosen<F: Real + Number>(
+pub fn solve_chosen<F: Passes>(
     model: &Hypertree<F>,
     direction: &Direction<'_, F>,
     purpose: Purpose,
@@ -69,11 +69,56 @@ pub fn solve_chosen<F: Real + Number>(
     Ok(Solutions(found.into_iter().flatten().collect()))
 }
 
-/// The numbers to try, one after the other.
+/// An inside pass with one kind of numbers.
 type Stage<F> = fn(&Task<'_, F>, Purpose, bool, &Clock<'_>) -> Result<Box<dyn Pass<F>>>;
 
+/// The precision of a model, `f32` or `f64`, with its passes for all kinds of numbers. These functions are not
+/// generic, so that the library compiles the passes once and programs that use it do not compile them again.
+pub trait Passes: Real + Number {
+    /// Sums, with the kinds of numbers to try one after the other.
+    fn sums() -> &'static [Stage<Self>];
+    /// Sums and their derivatives in a direction.
+    fn slopes() -> &'static [Stage<Self>];
+    /// Best trees.
+    fn best() -> &'static [Stage<Self>];
+}
+
+impl Passes for f32 {
+    #[inline(never)]
+    fn sums() -> &'static [Stage<f32>] {
+        &[pass::<f32, f32>, pass::<f64, f32>, pass::<Wide, f32>]
+    }
+
+    #[inline(never)]
+    fn slopes() -> &'static [Stage<f32>] {
+        &[pass::<Dual<f64>, f32>, pass::<Dual<Wide>, f32>]
+    }
+
+    #[inline(never)]
+    fn best() -> &'static [Stage<f32>] {
+        &[pass::<Max, f32>]
+    }
+}
+
+impl Passes for f64 {
+    #[inline(never)]
+    fn sums() -> &'static [Stage<f64>] {
+        &[pass::<f64, f64>, pass::<Wide, f64>]
+    }
+
+    #[inline(never)]
+    fn slopes() -> &'static [Stage<f64>] {
+        &[pass::<Dual<f64>, f64>, pass::<Dual<Wide>, f64>]
+    }
+
+    #[inline(never)]
+    fn best() -> &'static [Stage<f64>] {
+        &[pass::<Max, f64>]
+    }
+}
+
 #[allow(clippy::too_many_arguments)]
-fn solve_group<F: Real + Number>(
+fn solve_group<F: Passes>(
     model: &Hypertree<F>,
     direction: &Direction<'_, F>,
     purpose: Purpose,
@@ -83,12 +128,10 @@ fn solve_group<F: Real + Number>(
     parallel: bool,
     clock: &Clock<'_>,
 ) -> Result<Vec<Solution<F>>> {
-    let double = size_of::<F>() == size_of::<f64>();
-    let stages: &[Stage<F>] = match (purpose, direction.is_empty(), double) {
-        (Purpose::Best, ..) => &[pass::<Max, F>],
-        (_, true, true) => &[pass::<f64, F>, pass::<Wide, F>],
-        (_, true, false) => &[pass::<F, F>, pass::<f64, F>, pass::<Wide, F>],
-        (_, false, _) => &[pass::<Dual<f64>, F>, pass::<Dual<Wide>, F>],
+    let stages = match (purpose, direction.is_empty()) {
+        (Purpose::Best, _) => F::best(),
+        (_, true) => F::sums(),
+        (_, false) => F::slopes(),
     };
     let (mut pending, mut solutions) = (group.to_vec(), Vec::new());
     for (stage, make) in stages.iter().enumerate() {
@@ -127,17 +170,9 @@ fn solve_group<F: Real + Number>(
 }
 
 /// The chart of the best tree of one sentence.
-pub fn best_of<F: Real + Number>(
-    model: &Hypertree<F>,
-    b: usize,
-    clock: &Clock<'_>,
-) -> Result<Box<dyn Pass<F>>> {
-    pass::<Max, F>(
-        &Task { model, direction: &[], sentences: &[b], choices: None },
-        Purpose::Best,
-        true,
-        clock,
-    )
+pub fn best_of<F: Passes>(model: &Hypertree<F>, b: usize, clock: &Clock<'_>) -> Result<Box<dyn Pass<F>>> {
+    let task = Task { model, direction: &[], sentences: &[b], choices: None };
+    F::best()[0](&task, Purpose::Best, true, clock)
 }
 
 impl<F: Real> Solution<F> {

@@ -4,9 +4,9 @@
 //! symbols have values: memory T²·K per sample.
 
 use super::choices::Choices;
-use super::number::Number;
 use super::randomized::{NAME, RandomizedInside, Replicates};
 use super::relaxed::{NodeNumbers, Relaxation, extra_bytes, places};
+use super::solve::Passes;
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::method::dynamic::randomized::Chosen;
@@ -85,7 +85,7 @@ impl RandomizedInside {
     /// # Errors
     /// As [`InsideOutside::relaxed_samples_with_tape`](super::InsideOutside::relaxed_samples_with_tape), and if
     /// an option is out of range.
-    pub fn relaxed_samples_with_tape<F: Real + Number>(
+    pub fn relaxed_samples_with_tape<F: Passes>(
         &self,
         model: &Hypertree<F>,
         count: usize,
@@ -135,7 +135,7 @@ impl RandomizedInside {
     }
 }
 
-impl<F: Real + Number> SparseParseTape<F> {
+impl<F: Passes> SparseParseTape<F> {
     /// The gradient of Σ cotangent·values, for one number per value of every sample of every sentence.
     ///
     /// # Errors

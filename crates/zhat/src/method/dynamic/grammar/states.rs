@@ -5,11 +5,10 @@ use rayon::prelude::*;
 use super::derive::{AtRandom, Largest};
 use super::divergence::{additive, dense};
 use super::expected::most_expected;
-use super::number::Number;
 use super::pass::Purpose;
 use super::ranked::k_best;
 use super::search::{Found, search};
-use super::solve::solve;
+use super::solve::{Passes, solve};
 use super::{InsideOutside, TreeChoice, answer, some_tree};
 use crate::answer::{Answer, Guarantee};
 use crate::error::{Error, Result};
@@ -25,7 +24,7 @@ use crate::run::{Clock, Run};
 /// Trees that are drawn with one random stream.
 const BLOCK: usize = 64;
 
-impl<F: Real + Number> Map<Hypertree<F>> for InsideOutside {
+impl<F: Passes> Map<Hypertree<F>> for InsideOutside {
     /// A sentence without a tree gets an empty one, with a score of −∞.
     fn map(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<ParseTree>>> {
         self.check()?;
@@ -62,7 +61,7 @@ fn scored<F: Real>(model: &Hypertree<F>, b: usize, nodes: Option<Vec<Constituent
 }
 
 /// The best trees from charts of maxima; with low-rank rules those of the best derivations.
-fn derived_trees<F: Real + Number>(model: &Hypertree<F>, hidden: bool, clock: &Clock<'_>) -> Result<Trees> {
+fn derived_trees<F: Passes>(model: &Hypertree<F>, hidden: bool, clock: &Clock<'_>) -> Result<Trees> {
     let solutions = solve(model, &[], Purpose::Best, None, clock)?;
     let reason = "the tree of the best derivation, in which every rule uses one of its R terms; another tree may \
                   have a larger weight in total";
@@ -72,7 +71,7 @@ fn derived_trees<F: Real + Number>(model: &Hypertree<F>, hidden: bool, clock: &C
 }
 
 /// The trees with the largest expected numbers of correct nodes.
-fn expected_trees<F: Real + Number>(model: &Hypertree<F>, clock: &Clock<'_>) -> Result<Trees> {
+fn expected_trees<F: Passes>(model: &Hypertree<F>, clock: &Clock<'_>) -> Result<Trees> {
     let solutions = solve(model, &[], Purpose::Symbols, None, clock)?;
     let log_z = solutions.log_partition(model.batch());
     let nodes = solutions.nodes(model, clock)?;
@@ -87,7 +86,7 @@ fn expected_trees<F: Real + Number>(model: &Hypertree<F>, clock: &Clock<'_>) -> 
 
 /// The best trees with low-rank rules, by search; where it does not end, the tree of the best derivation and a
 /// bound.
-fn searched_trees<F: Real + Number>(model: &Hypertree<F>, steps: usize, clock: &Clock<'_>) -> Result<Trees> {
+fn searched_trees<F: Passes>(model: &Hypertree<F>, steps: usize, clock: &Clock<'_>) -> Result<Trees> {
     if model.unary().is_some() {
         let own = dense(model);
         let trees = derived_trees(&own, false, clock)?;
@@ -115,7 +114,7 @@ fn searched_trees<F: Real + Number>(model: &Hypertree<F>, steps: usize, clock: &
     Ok(found.into_iter().enumerate().map(tree).collect())
 }
 
-impl<F: Real + Number> KBest<Hypertree<F>> for InsideOutside {
+impl<F: Passes> KBest<Hypertree<F>> for InsideOutside {
     fn k_best(&self, model: &Hypertree<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<ParseTree>>>> {
         answer(self, model, Query::KBest(k), run, |clock| {
             let own = additive(model);
@@ -136,7 +135,7 @@ impl<F: Real + Number> KBest<Hypertree<F>> for InsideOutside {
     }
 }
 
-impl<F: Real + Number> Sample<Hypertree<F>> for InsideOutside {
+impl<F: Passes> Sample<Hypertree<F>> for InsideOutside {
     /// A sentence without a tree has no samples.
     fn sample(
         &self,

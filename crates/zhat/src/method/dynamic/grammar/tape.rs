@@ -2,14 +2,12 @@
 
 use super::counts::add_scaled;
 use super::divergence::{additive, check_shapes, divergences, entropies, of_one_form, to_form};
-use super::number::Number;
 use super::pass::Purpose;
-use super::solve::solve;
+use super::solve::{Passes, solve};
 use super::{InsideOutside, NAME, no_parse};
 use crate::error::Result;
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::model::Hypertree;
-use crate::numeric::Real;
 use crate::query::tree::HypertreeGradient;
 use crate::query::{Differentiable, Forecasts, Operation, Query, Tape, not_differentiable};
 use crate::run::Run;
@@ -22,7 +20,7 @@ fn of_finite(cotangent: &[f64], values: &[f64], factor: f64) -> Vec<f64> {
     cotangent.iter().zip(values).map(|(c, value)| if value.is_finite() { factor * c } else { 0.0 }).collect()
 }
 
-fn record_log_partition<F: Real + Number>(model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
+fn record_log_partition<F: Passes>(model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
     let clock = run.start(NAME);
     let solutions = run.install(|| solve(model, &[], Purpose::Sums, None, &clock))?;
     let values = solutions.log_partition(model.batch());
@@ -37,7 +35,7 @@ fn record_log_partition<F: Real + Number>(model: &Hypertree<F>, run: &Run) -> Re
 
 /// The gradient of H = log Z − E[s] is −Cov·s: minus the derivative of the expected numbers in the direction of
 /// the scores.
-fn record_entropy<F: Real + Number>(model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
+fn record_entropy<F: Passes>(model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
     let clock = run.start(NAME);
     let model = model.clone();
     let values = run.install(|| {
@@ -61,7 +59,7 @@ fn record_entropy<F: Real + Number>(model: &Hypertree<F>, run: &Run) -> Result<R
 
 /// With respect to p, the gradient of −E_p[log q] is −Cov_p·s_q, and that of E_p[log p] is Cov_p·s_p; with
 /// respect to q, the gradient of both divergences is μ_q − μ_p.
-fn record_divergence<F: Real + Number>(
+fn record_divergence<F: Passes>(
     p: &Hypertree<F>,
     q: &Hypertree<F>,
     kl: bool,
@@ -97,7 +95,7 @@ fn record_divergence<F: Real + Number>(
     Ok((values, Tape::new(vjp)))
 }
 
-impl<F: Real + Number> Differentiable<Hypertree<F>> for InsideOutside {
+impl<F: Passes> Differentiable<Hypertree<F>> for InsideOutside {
     const OPERATIONS: &'static [Operation] = &Operation::ALL;
 
     fn differentiate(

@@ -10,7 +10,7 @@ pub(crate) use crate::method::cost::lattice::{
     BYTES_PER_CALL, BYTES_PER_ROW, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT,
 };
 use crate::model::Transitions;
-use crate::numeric::{Real, padded, strip};
+use crate::numeric::{Real, packed_bytes, padded, strip};
 
 /// Rows and columns of the log factors exponentiated at a time, and the numbers of a tile of their products
 /// with its list of doubtful entries; see `entries`.
@@ -169,6 +169,11 @@ impl Matrices {
     /// Scratch of one thread for computing some log-transitions.
     pub fn entries(&self) -> f64 {
         if self.low_rank { ENTRIES + (2 * FILLED * self.rank) as f64 } else { 0.0 }
+    }
+
+    /// Bytes that a thread keeps for the products of embeddings or factors that give log-transitions.
+    pub fn packed_bytes(&self) -> f64 {
+        if self.rank > 0 { packed_bytes() as f64 } else { 0.0 }
     }
 
     fn tiled_gradient(&self, pairs: f64, count: usize, threads: usize) -> Scratch {

@@ -204,7 +204,8 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
                 + 32.0 * self.all
                 + segments
                 + self.size * (TILE + 64.0 * self.left + self.matrices.entries() + self.gathered_rows()))
-            + waiting * (messages + segments);
+            + waiting * (messages + segments)
+            + self.threads * self.matrices.packed_bytes();
         let supports = if query == Query::LogPartition {
             (workers + waiting) * self.steps
         } else {
