@@ -27,8 +27,17 @@ class Problem:
         return self.emissions.shape
 
 
-def random_problem(states: int, positions: int, sequences: int, threads: int) -> Problem:
-    """The problem of a case N:T:B; the seed is always 0."""
+def parsed(case: str) -> tuple[int, int, int]:
+    """The numbers of states, positions and sequences of a case N:T:B."""
+    sizes = case.split(":")
+    if len(sizes) != 3 or not all(size.isdigit() and int(size) > 0 for size in sizes):
+        raise ValueError(f"{case}: expected N:T:B with positive integers")
+    return int(sizes[0]), int(sizes[1]), int(sizes[2])
+
+
+def random_problem(case: str, threads: int) -> Problem:
+    """The problem of a case; the seed is always 0."""
+    states, positions, sequences = parsed(case)
     random = np.random.default_rng(0)
     transitions = random.standard_normal((states, states)).astype(np.float32)
     sums = np.exp(transitions.astype(np.float64)).sum(1, keepdims=True)

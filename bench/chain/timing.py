@@ -3,12 +3,12 @@
 import os
 import resource
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from common import peer
+from common.libraries import repeated
 from problem import Problem, random_problem
 
 # log Z of each sequence, and the gradient of their sum with respect to transitions and emissions.
@@ -22,15 +22,14 @@ def peak_bytes() -> int:
 
 
 def main(loaders: dict[str, Loader]) -> None:
-    """The command line `PEER STATES POSITIONS SEQUENCES THREADS CALLS SECONDS` of every peer.
+    """The command line `PEER CASE THREADS CALLS SECONDS` of every peer.
 
     A loader prepares a problem and returns a function that solves it. The first call, in which a library may
     compile, is not timed. Then calls are timed until CALLS are done or SECONDS have passed.
     """
-    name, *sizes = sys.argv[1:6]
-    calls, seconds = int(sys.argv[6]), float(sys.argv[7])
+    name, case, threads, calls, seconds = sys.argv[1:6]
     try:
-        peer.tell(times(loaders[name], random_problem(*map(int, sizes)), calls, seconds))
+        peer.tell(times(loaders[name], random_problem(case, int(threads)), int(calls), float(seconds)))
     except Exception as error:  # any error of a library is a result here
         peer.tell({"status": peer.status_of(error)})
     os._exit(0)
@@ -48,13 +47,6 @@ def times(loader: Loader, problem: Problem, calls: int, seconds: float) -> dict:
         "emission_gradient_sum": float(np.sum(emissions, dtype=np.float64)),
     }
     del log_z, transitions, emissions
-    wall, cpu = [], []
-    started = time.perf_counter()
-    while len(cpu) < calls and time.perf_counter() - started < seconds:
-        clocks = time.perf_counter(), time.process_time()
-        solve()
-        wall.append(time.perf_counter() - clocks[0])
-        cpu.append(time.process_time() - clocks[1])
     model = problem.transitions.nbytes + problem.emissions.nbytes
-    figures = {"cpu_min": min(cpu), "wall_min": min(wall), "calls": len(cpu)}
+    figures = repeated(solve, calls, seconds)
     return answer | figures | {"base_bytes": base, "model_bytes": model}

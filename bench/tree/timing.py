@@ -3,12 +3,12 @@
 import os
 import resource
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from common import peer
+from common.libraries import repeated
 from problem import Problem, random_problem
 
 # log Z of each sentence or the log-probability of the best tree, and gradients by the name of the array.
@@ -51,12 +51,5 @@ def times(loader: Loader, problem: Problem, calls: int, seconds: float) -> dict:
         ),
     }
     del log_z, gradients
-    wall, cpu = [], []
-    started = time.perf_counter()
-    while not cpu or (len(cpu) < calls and time.perf_counter() - started < seconds):
-        clocks = time.perf_counter(), time.process_time()
-        solve()
-        wall.append(time.perf_counter() - clocks[0])
-        cpu.append(time.process_time() - clocks[1])
-    figures = {"cpu_min": min(cpu), "wall_min": min(wall), "calls": len(cpu)}
+    figures = repeated(solve, calls, seconds)
     return answer | figures | {"base_bytes": base, "model_bytes": problem.bytes}
