@@ -351,6 +351,16 @@ def sparse_relaxed_sample(
     >>> samples, tape = zhat.ops.sparse_relaxed_sample(trees, n=2, states=8, temperature=0.5)
     >>> samples.hard.heads.shape, samples.index.shape[1], tape.vjp(samples.values).arcs.shape
     ((2, 30), 3, (30, 30))
+
+    For trees over words, a row of `index` is (sample, first word, last word, symbol), and `hard` has the rows
+    (first word, last word, symbol) of the nodes of each tree.
+
+    >>> trees = zhat.generate.hypertree(words=6, heads=40, tags=40, rules="low-rank", rank=4)
+    >>> samples, tape = zhat.ops.sparse_relaxed_sample(trees, n=2, states=8, temperature=0.5)
+    >>> samples.hard[0].shape, samples.index.shape[1]  # 6 words and 5 spans
+    ((11, 3), 4)
+    >>> tape.vjp(samples.values).words.shape
+    (6, 40)
     """
     how = run(seed, threads, memory, time, progress)
     own = _drawn(model, n, temperature)
