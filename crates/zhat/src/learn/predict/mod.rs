@@ -46,4 +46,4 @@ pub use measures::{Bin, Evaluation, area, evaluate, kendall, reliability, spearm
 pub use predictor::{Decision, Prediction, Predictor, Training};
 pub use recipe::{Candidate, RankingModel, Recipe, folds, others};
 pub use targets::{Blocks, Ranks, Sets, Targets};
-pub use train::{Learning, Method, PredictorCheckpoint, PredictorProgress, Trained, train};
+pub use train::{Learning, Method, PredictorCheckpoint, PredictorProgress, Regret, Trained, train};
