@@ -88,9 +88,9 @@ struct Rest {
     /// L-BFGS: the maximum number of pairs, and the value at the point.
     history: usize,
     value: Option<f64>,
-    /// Sampled and online training: samples per row of the next gradient of all rows.
+    /// Sampled and online training: number of steps whose radius was too large.
     #[serde(default)]
-    samples: usize,
+    noisy: usize,
     /// Online training: the sums of its steps.
     sums: Option<Regret>,
 }
@@ -115,7 +115,7 @@ pub fn write_predictor_checkpoint(now: &PredictorCheckpoint, path: &Path) -> Res
         idle: now.idle,
         history: 0,
         value: None,
-        samples: 0,
+        noisy: 0,
         sums: None,
     };
     let mut tensors = Vec::new();
@@ -131,14 +131,14 @@ pub fn write_predictor_checkpoint(now: &PredictorCheckpoint, path: &Path) -> Res
             let pieces = pairs.flat_map(|(s, y)| [s, y]).map(Cow::Borrowed).collect();
             tensors.push(Tensor::of_pieces::<f64>("pairs", &[count, 2, size], pieces));
         }
-        Search::Sampled { point, ahead, best, samples } => {
-            rest.samples = *samples;
+        Search::Sampled { point, ahead, best, noisy } => {
+            rest.noisy = *noisy;
             for (name, vector) in [("point", point), ("ahead", ahead), ("best", best)] {
                 tensors.push(Tensor::new(name, &[vector.len()], vector.as_slice()));
             }
         }
-        Search::Online { point, average, samples, sums } => {
-            (rest.samples, rest.sums) = (*samples, Some(*sums));
+        Search::Online { point, average, noisy, sums } => {
+            (rest.noisy, rest.sums) = (*noisy, Some(*sums));
             for (name, vector) in [("point", point), ("average", average)] {
                 tensors.push(Tensor::new(name, &[vector.len()], vector.as_slice()));
             }
@@ -162,11 +162,11 @@ pub fn read_predictor_checkpoint(path: &Path) -> Result<PredictorCheckpoint> {
     let search = if tensors.has("average") {
         let average = tensors.take_shaped("average", &[size], "[n]")?;
         let sums = rest.sums.unwrap_or_else(|| Regret::new(&rest.how));
-        Search::Online { point, average, samples: rest.samples.max(1), sums }
+        Search::Online { point, average, noisy: rest.noisy, sums }
     } else if tensors.has("ahead") {
         let ahead = tensors.take_shaped("ahead", &[size], "[n]")?;
         let best = tensors.take_shaped("best", &[size], "[n]")?;
-        Search::Sampled { point, ahead, best, samples: rest.samples.max(1) }
+        Search::Sampled { point, ahead, best, noisy: rest.noisy }
     } else {
         let here = match rest.value {
             Some(value) => Some((value, tensors.take_shaped::<f64>("gradient", &[size], "[n]")?)),

@@ -100,9 +100,16 @@ impl<'a> Objective<'a> {
             for (lane, row) in rows.enumerate() {
                 let mut random = streams.block(row as u64);
                 let weight = 1.0 / samples as f64;
-                family.draw(scores, (lane, lanes), work, (samples, &mut random), clock, &mut |structure| {
-                    family.features(structure, &mut |channel| means[channel * lanes + lane] += weight);
-                })?;
+                family.draw(
+                    scores,
+                    (lane, lanes),
+                    work,
+                    (samples, &mut random),
+                    clock,
+                    &mut |structure| {
+                        family.features(structure, &mut |channel| means[channel * lanes + lane] += weight);
+                    },
+                )?;
                 let observed = self.targets.structure(row).unwrap_or_default();
                 family.features(&observed, &mut |channel| {
                     losses[lane] -= scores[channel * lanes + lane];

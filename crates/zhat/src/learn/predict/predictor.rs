@@ -508,13 +508,7 @@ impl Predictor {
     }
 
     /// A row whose sums are out of reach.
-    fn row<'a>(
-        &self,
-        row: usize,
-        model: &'a SpaceModel,
-        run: &'a Run,
-        clock: &'a Clock<'a>,
-    ) -> row::Row<'a> {
+    fn row<'a>(&self, row: usize, model: &'a SpaceModel, run: &'a Run, clock: &'a Clock<'a>) -> row::Row<'a> {
         row::Row { model, hidden: usize::from(self.hidden_root()), number: row as u64, run, clock }
     }
 

@@ -9,10 +9,10 @@
 //! f(θ) − min f ≤ (‖g‖ + r)²/(4λ), where r bounds the error of the gradient g: rounding for exact gradients.
 //! The mean of S samples of each of m rows, whose features lie in balls of radius Rᵢ, has the error r =
 //! √(ΣRᵢ²/(m²S))·(1 + √(2 ln 1/δ)) with probability 1 − δ (bounded differences of a norm whose mean is at most
-//! the root). The confidence of a whole run is shared out over its steps as δ_t = 6δ/(π²t²). S doubles after
-//! every step whose radius exceeds half the norm of its gradient; with a constant S the radius would grow with t,
-//! and no later point could have a smaller certified gap than the first. An online run evaluates the gradient of
-//! all rows at its average once per pass.
+//! the root). The confidence of a whole run is shared out over its steps as δ_t = 6δ/(π²t²). S is
+//! the requested number times (1 + k)² after k steps whose radius exceeded half the norm of their gradient; with a
+//! constant S the radius would grow with t, and no later point could have a smaller certified gap than the first.
+//! An online run evaluates the gradient of all rows at its average once per pass.
 //!
 //! The negative log-likelihood of a partial ranking is not convex, except that of Plackett–Luce without ties
 //! before other items. Only f ≥ 0 is then known of the minimum, so the certified gap is f(θ) itself, and training
@@ -125,14 +125,14 @@ pub(crate) enum Search {
         point: Vec<f64>,
         ahead: Vec<f64>,
         best: Vec<f64>,
-        /// Samples per row of the next step.
-        samples: usize,
+        /// Number of steps whose radius was too large.
+        noisy: usize,
     },
     Online {
         point: Vec<f64>,
         average: Vec<f64>,
-        /// Samples per row of the next gradient of all rows, where sums are out of reach.
-        samples: usize,
+        /// Number of passes whose radius was too large, where sums are out of reach.
+        noisy: usize,
         sums: Regret,
     },
 }
@@ -274,17 +274,14 @@ pub fn train(
             };
             let search = match how.method {
                 Method::Batch => Search::Lbfgs(Lbfgs::new(point, HISTORY)),
-                Method::Sampled => Search::Sampled {
-                    ahead: point.clone(),
-                    best: point.clone(),
-                    point,
-                    samples: how.samples,
-                },
+                Method::Sampled => {
+                    Search::Sampled { ahead: point.clone(), best: point.clone(), point, noisy: 0 }
+                }
                 // The bounds on the regret need a start within the bound on the norm.
                 Method::Online => Search::Online {
                     average: step::projected(&point, objective.norm_bound()),
                     point: step::projected(&point, objective.norm_bound()),
-                    samples: how.samples.max(1),
+                    noisy: 0,
                     sums: Regret::new(how),
                 },
             };

@@ -69,8 +69,7 @@ impl Row<'_> {
 
     /// The score of a structure.
     fn score(&self, structure: &[u32]) -> Result<f64> {
-        let whole: Vec<u32> =
-            std::iter::repeat_n(1, self.hidden).chain(structure.iter().copied()).collect();
+        let whole: Vec<u32> = std::iter::repeat_n(1, self.hidden).chain(structure.iter().copied()).collect();
         self.model.score(&whole)
     }
 
@@ -251,11 +250,8 @@ pub(super) fn best(row: &Row<'_>, k: usize) -> Result<Vec<Prediction>> {
             Guarantee::Bounds { low, .. } => low,
             _ => log_probability,
         };
-        let choice = Guarantee::Bounds {
-            low: 0.0,
-            high: (least - lowest).max(0.0),
-            confidence: 1.0 - FAILURE,
-        };
+        let choice =
+            Guarantee::Bounds { low: 0.0, high: (least - lowest).max(0.0), confidence: 1.0 - FAILURE };
         Prediction { structure: structure.clone(), log_probability, guarantee, choice }
     };
     Ok(scored.iter().map(predict).collect())

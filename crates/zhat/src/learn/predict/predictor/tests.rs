@@ -226,14 +226,13 @@ fn unusable_parts_and_questions_are_refused() {
 }
 
 /// Decisions from exact samples, for label graphs and a hierarchy with all pairs. Each guarantee fails with
-/// probability 0.01; more than 4 failures of 9 have probability 1e-8.
+/// probability 0.01; more than 3 failures of 6 have probability 2e-7.
 #[test]
 fn decisions_from_samples_are_within_their_bounds() {
     let run = Run::default().with_seed(3);
     let clock = run.start("test");
-    let all = |n: usize| -> Vec<(usize, usize)> {
-        (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect()
-    };
+    let all =
+        |n: usize| -> Vec<(usize, usize)> { (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect() };
     let forms = [
         Form::Labels { labels: 4, pairs: all(4), pairs_by_input: false },
         Form::Labels { labels: 5, pairs: all(5), pairs_by_input: true },
@@ -246,7 +245,7 @@ fn decisions_from_samples_are_within_their_bounds() {
     let mut failures = [0; 5];
     for (number, form) in forms.iter().enumerate() {
         let (made, inputs, scores) = predictor(form, 20 + number as u64);
-        for at in [0, 7, 30] {
+        for at in [0, 30] {
             let model = made.row_model(&inputs, at, &run).unwrap();
             let row = made.row(at, &model, &run, &clock);
             let law = law(form, &scores[at]);
@@ -266,8 +265,8 @@ fn decisions_from_samples_are_within_their_bounds() {
             let below = most(&|h| probability(h).ln()) - probability(&best).ln();
             failures[0] += u32::from(below > limit(&choice));
             let (values, radius) = row::sampled_marginals(&row).unwrap();
-            let wrong =
-                (0..form.width()).any(|i| (values[i] - expected(&|y| f64::from(y[i]))).abs() > limit(&radius));
+            let wrong = (0..form.width())
+                .any(|i| (values[i] - expected(&|y| f64::from(y[i]))).abs() > limit(&radius));
             failures[1] += u32::from(wrong);
             let (set, choice) = row::above_half(&values, &radius);
             let loss = |h: &[u32]| {
@@ -293,5 +292,5 @@ fn decisions_from_samples_are_within_their_bounds() {
             }
         }
     }
-    assert!(failures.iter().all(|count| *count <= 4), "{failures:?}");
+    assert!(failures.iter().all(|count| *count <= 3), "{failures:?}");
 }

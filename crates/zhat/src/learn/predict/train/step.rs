@@ -7,8 +7,6 @@ use crate::numeric::Elementwise;
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
-/// Maximum number of samples per row and step.
-const MOST_SAMPLES: usize = 1 << 40;
 /// Odd multiplier that makes the seeds of steps differ.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -64,34 +62,34 @@ impl Setting<'_> {
         Ok(())
     }
 
-    /// The gradient of all rows from samples at a point: value, certified gap, and whether more samples per row
-    /// are needed for a smaller one.
+    /// The gradient of all rows from samples at a point: value and certified gap. Counts the steps whose radius
+    /// is too large.
     fn sampled_gradient(
         &self,
         point: &[f64],
         gradient: &mut [f64],
-        (samples, streams): (usize, &Streams),
+        (noisy, streams): (&mut usize, &Streams),
         (how, step): (&Learning, u64),
-    ) -> Result<(f64, f64, bool)> {
+    ) -> Result<(f64, f64)> {
+        let growth = 1 + *noisy;
+        let samples = how.samples.saturating_mul(growth.saturating_mul(growth));
         let value = self.objective.sampled(point, gradient, samples, streams, self.clock)?;
         let radius = radius(self.objective.spread() / (samples as f64).sqrt(), how, step);
         let norm = f64::dot(gradient, gradient).sqrt();
-        Ok((value, self.objective.gap(gradient, point, radius), radius > 0.5 * norm))
+        *noisy += usize::from(radius > 0.5 * norm);
+        Ok((value, self.objective.gap(gradient, point, radius)))
     }
 
     pub fn sampled(&self, now: &mut PredictorCheckpoint) -> Result<()> {
-        let Search::Sampled { point, ahead, best, samples } = &mut now.search else { return Ok(()) };
+        let Search::Sampled { point, ahead, best, noisy } = &mut now.search else { return Ok(()) };
         let (how, step) = (now.how, now.progress.step + 1);
         let seed = self.run.seed().wrapping_add((step as u64).wrapping_mul(SEED_STEP));
         let streams = Streams::new(seed, "predict sampled");
         let mut gradient = vec![0.0; point.len()];
-        let (value, gap, more) =
-            self.sampled_gradient(ahead, &mut gradient, (*samples, &streams), (&how, step as u64))?;
+        let (value, gap) =
+            self.sampled_gradient(ahead, &mut gradient, (noisy, &streams), (&how, step as u64))?;
         if gap < now.progress.gap {
             best.copy_from_slice(ahead);
-        }
-        if more {
-            *samples = (2 * *samples).min(MOST_SAMPLES);
         }
         let root = (self.curvature / (2.0 * how.lambda)).sqrt();
         let momentum = (root - 1.0) / (root + 1.0);
@@ -107,7 +105,7 @@ impl Setting<'_> {
 
     /// One pass over all rows in random order, then the gradient of all rows at the average.
     pub fn online(&self, now: &mut PredictorCheckpoint) -> Result<()> {
-        let Search::Online { point, average, samples, sums } = &mut now.search else { return Ok(()) };
+        let Search::Online { point, average, noisy, sums } = &mut now.search else { return Ok(()) };
         let (how, pass, objective) = (now.how, now.progress.step as u64 + 1, self.objective);
         let count = objective.inputs.rows();
         let mut rows: Vec<usize> = (0..count).collect();
@@ -142,12 +140,7 @@ impl Setting<'_> {
             (value, if self.convex { objective.gap(&gradient, average, 0.0) } else { value })
         } else {
             let streams = Streams::new(self.run.seed().wrapping_add(pass), "predict online gap");
-            let (value, gap, more) =
-                self.sampled_gradient(average, &mut gradient, (*samples, &streams), (&how, pass))?;
-            if more {
-                *samples = (2 * *samples).min(MOST_SAMPLES);
-            }
-            (value, gap)
+            self.sampled_gradient(average, &mut gradient, (noisy, &streams), (&how, pass))?
         };
         now.progress = PredictorProgress { step: pass as usize, objective: value, gap };
         Ok(())

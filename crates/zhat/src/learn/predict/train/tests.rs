@@ -179,7 +179,8 @@ fn the_certified_gap_is_never_below_the_true_gap() {
 fn gaps_of_losses_that_are_not_convex_are_not_claimed() {
     let run = Run::default().with_threads(1);
     let mut random = Streams::new(7, "partial").block(0);
-    for form in [Form::Precedence { items: 4 }, Form::Positions { items: 3 }, Form::PlackettLuce { items: 4 }] {
+    for form in [Form::Precedence { items: 4 }, Form::Positions { items: 3 }, Form::PlackettLuce { items: 4 }]
+    {
         let (inputs, mut targets) = problem(&form, 9, 2, false, &mut random);
         assert!(form.is_convex(&targets));
         let Targets::Ranks(ranks) = &mut targets else { panic!() };
@@ -188,7 +189,9 @@ fn gaps_of_losses_that_are_not_convex_are_not_claimed() {
         assert!(!form.is_convex(&targets));
         let how = Learning::default().lambda(0.1);
         let found = train(&form, &inputs, &targets, &how, None, None, &run, &mut |_| Ok(true)).unwrap();
-        assert!(found.progress.gap == found.progress.objective && !found.converged && found.progress.step < 200);
+        assert!(
+            found.progress.gap == found.progress.objective && !found.converged && found.progress.step < 200
+        );
     }
 }
 

@@ -5,8 +5,8 @@
 //! by a trial with its own random numbers for others. The choice does not depend on the samples, so they are
 //! exact.
 
-use super::source::Source;
 use super::Sampler;
+use super::source::Source;
 use crate::error::{Error, Result};
 use crate::method::space::coupling::Spins;
 use crate::method::space::oracle::Prepared;
@@ -97,8 +97,11 @@ mod tests {
         let run = Run::default();
         let clock = run.start("test");
         // Attractive, weak, and pairs of both signs that are neither.
-        let strengths: [fn(usize, usize) -> f64; 3] =
-            [|_, _| 0.4, |i, j| 0.3 * ((i + 2 * j) as f64).sin(), |i, j| if (i + j) % 2 == 0 { 1.2 } else { -1.5 }];
+        let strengths: [fn(usize, usize) -> f64; 3] = [
+            |_, _| 0.4,
+            |i, j| 0.3 * ((i + 2 * j) as f64).sin(),
+            |i, j| if (i + j) % 2 == 0 { 1.2 } else { -1.5 },
+        ];
         for (number, weight) in strengths.into_iter().enumerate() {
             let model = complete(5, weight);
             for beta in [1.0, 1.7] {
@@ -109,12 +112,13 @@ mod tests {
                 let total: f64 = weights.iter().sum();
                 let mut counts = [0.0; 32];
                 let mut random = Streams::new(number as u64, "tempered").block(beta.to_bits());
-                let count = 20_000;
+                let count = 5_000;
                 exact_samples(&model, beta, &clock, |draw| {
                     let mut state = vec![0; 5];
                     for _ in 0..count {
                         draw(&mut random, &mut state)?;
-                        counts[state.iter().enumerate().map(|(i, y)| (*y as usize) << i).sum::<usize>()] += 1.0;
+                        counts[state.iter().enumerate().map(|(i, y)| (*y as usize) << i).sum::<usize>()] +=
+                            1.0;
                     }
                     Ok(())
                 })
@@ -140,7 +144,7 @@ mod tests {
     #[test]
     fn models_without_a_fast_exact_sampler_are_refused() {
         let run = Run::default();
-        let model = complete(60, |i, j| if (i * j) % 2 == 0 { 4.0 } else { -4.0 });
+        let model = complete(60, |i, j| if (37 * i + 91 * j) % 17 < 8 { 4.0 } else { -4.0 });
         let error = exact_samples(&model, 1.0, &run.start("test"), |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("no exact sampler"), "{error}");
     }

@@ -57,7 +57,8 @@ fn training_lowers_the_objective_to_within_its_certified_gap() {
 fn resumed_runs_and_runs_with_more_threads_have_the_same_bits() {
     let (form, data) = small();
     for method in [Method::Sampled, Method::Online] {
-        let how = Learning::default().lambda(LAMBDA).method(method).samples(2).batch(5).gap(0.0).iterations(5);
+        let how =
+            Learning::default().lambda(LAMBDA).method(method).samples(2).batch(5).gap(0.0).iterations(5);
         let (all, seen) = whole(&form, &data, &how, &tight());
         let run = tight().with_threads(2);
         assert_eq!(whole(&form, &data, &how, &run).0.parameters, all.parameters);
@@ -65,7 +66,8 @@ fn resumed_runs_and_runs_with_more_threads_have_the_same_bits() {
         crate::learn::predict::file::write_predictor_checkpoint(&seen[2], &path).unwrap();
         let from = crate::learn::predict::file::read_predictor_checkpoint(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let resumed = train(&form, &data.0, &data.1, &how, None, Some(from), &run, &mut |_| Ok(true)).unwrap();
+        let resumed =
+            train(&form, &data.0, &data.1, &how, None, Some(from), &run, &mut |_| Ok(true)).unwrap();
         assert_eq!((resumed.parameters, resumed.progress.gap), (all.parameters, all.progress.gap));
     }
 }
@@ -80,9 +82,8 @@ fn the_gap_holds_at_its_confidence() {
     for seed in 0..40 {
         let how = how.method(Method::Sampled).samples(1).iterations(6).gap(0.0);
         let (_, seen) = whole(&form, &data, &how, &tight().with_seed(seed));
-        failures += u32::from(
-            seen.iter().any(|now| exact(&form, &data, now.parameters()) - best > now.progress.gap),
-        );
+        failures +=
+            u32::from(seen.iter().any(|now| exact(&form, &data, now.parameters()) - best > now.progress.gap));
     }
     assert!(failures <= 12, "{failures}");
 }

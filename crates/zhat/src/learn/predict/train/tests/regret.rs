@@ -3,12 +3,7 @@
 use super::*;
 
 /// The measured regret, the run, and the number of steps for which it was measured.
-fn measured(
-    form: &Form,
-    data: &(Inputs, Targets),
-    how: &Learning,
-    seed: u64,
-) -> Vec<(f64, Regret)> {
+fn measured(form: &Form, data: &(Inputs, Targets), how: &Learning, seed: u64) -> Vec<(f64, Regret)> {
     let run = Run::default().with_threads(1).with_seed(seed);
     let minimum = whole(form, data, &how.method(Method::Batch).gap(1e-12), &run).0.progress.objective;
     let (_, seen) = whole(form, data, how, &run);
