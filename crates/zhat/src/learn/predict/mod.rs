@@ -32,6 +32,7 @@ pub mod file;
 pub(crate) mod form;
 mod inputs;
 mod measures;
+mod metric;
 mod objective;
 mod predictor;
 mod recipe;

@@ -2,7 +2,7 @@
 //!
 //! | method | gradient | step |
 //! |---|---|---|
-//! | batch | exact, all rows | L-BFGS |
+//! | batch | exact, all rows | L-BFGS, started with an approximate Hessian |
 //! | sampled | exact samples of all rows, with a certified radius | accelerated projected gradient, step 1/L |
 //! | online | some rows, exact or from exact samples | step 1/(2λt), averaged with weights ∝ t |
 //!
@@ -27,6 +27,7 @@ pub use regret::Regret;
 
 use serde::{Deserialize, Serialize};
 
+use super::metric::Metric;
 use super::objective::Objective;
 use super::{Form, Inputs, Targets};
 use crate::error::{Error, Result};
@@ -251,7 +252,8 @@ pub fn train(
     let objective = Objective::new(&compiled, inputs, targets, how.lambda);
     let dimension = objective.dimension();
     let vectors = if how.method == Method::Batch { 2 * HISTORY + 8 } else { 8 };
-    let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64;
+    let metric = if how.method == Method::Batch { Metric::bytes(&objective) } else { 0.0 };
+    let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64 + metric;
     run.require_memory(PHASE, bytes)?;
     let data = fingerprint(form, inputs, targets, run);
     let mut now = match from {
@@ -295,6 +297,10 @@ pub fn train(
         curvature: match how.method {
             Method::Sampled => run.install(|| objective.curvature()),
             _ => f64::NAN,
+        },
+        metric: match how.method {
+            Method::Batch => run.install(|| Metric::new(&objective)),
+            _ => None,
         },
         bound: objective.norm_bound(),
         convex: form.is_convex(targets),

@@ -2,6 +2,7 @@
 
 use super::{IDLE, Learning, PredictorCheckpoint, PredictorProgress, Search};
 use crate::error::Result;
+use crate::learn::predict::metric::Metric;
 use crate::learn::predict::objective::Objective;
 use crate::numeric::Elementwise;
 use crate::random::Streams;
@@ -15,6 +16,8 @@ pub(super) struct Setting<'a> {
     pub objective: &'a Objective<'a>,
     /// Upper bound on the eigenvalues of the Hessian, for sampled gradients.
     pub curvature: f64,
+    /// The approximate Hessian of batch training.
+    pub metric: Option<Metric>,
     /// Upper bound on the norm of the minimiser.
     pub bound: f64,
     /// Whether the objective is known to be strongly convex.
@@ -49,7 +52,11 @@ impl Setting<'_> {
     pub fn batch(&self, now: &mut PredictorCheckpoint) -> Result<()> {
         let Search::Lbfgs(lbfgs) = &mut now.search else { return Ok(()) };
         let objective = self.objective;
-        let step = lbfgs.step(&mut |point, gradient| objective.evaluate(point, gradient, self.clock))?;
+        let apply = self.metric.as_ref().map(|metric| |vector: &mut [f64]| metric.apply(vector));
+        let step = lbfgs.step_in(
+            &mut |point, gradient| objective.evaluate(point, gradient, self.clock),
+            apply.as_ref().map(|apply| apply as &dyn Fn(&mut [f64])),
+        )?;
         let (point, _, here, _) = lbfgs.parts();
         let gap = here.map_or(f64::INFINITY, |(_, gradient)| objective.gap(gradient, point, 0.0));
         now.idle = if step.objective < now.least { 0 } else { now.idle + 1 };
