@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from . import errors as errors  # first, because the native module raises them
 from . import generate, ops, queries
+from ._predictor import Evaluation, Prediction
 from ._zhat import __version__
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples
 from .catalogue import Method, methods
@@ -27,12 +28,15 @@ from .errors import (
     ImpossibleEvidenceError,
     InputError,
     MissingFileError,
+    NotFittedError,
     OverBudgetError,
     UnknownOptionError,
     ZeroPartitionError,
 )
 from .grammar import Grammar
+from .hierarchies import HierarchyClassifier
 from .hypertree import Hypertree, HypertreeGradient, ParseSamples
+from .label_sets import LabelSetClassifier
 from .language import LanguageModel, TextScore
 from .learning import Fitted, LogLikelihood, fit, impute, score
 from .mixed import Counts, MixedModel
@@ -40,6 +44,7 @@ from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .parse_tree import ParseTree
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
+from .rankings import LabelRanker
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
@@ -56,21 +61,26 @@ __all__ = [
     "DependencyGradient",
     "DependencyTree",
     "Error",
+    "Evaluation",
     "FactorBeliefs",
     "FactorGraph",
     "FileError",
     "Fitted",
     "Grammar",
     "Guarantee",
+    "HierarchyClassifier",
     "Hypertree",
     "HypertreeGradient",
     "ImpossibleEvidenceError",
     "InputError",
+    "LabelRanker",
+    "LabelSetClassifier",
     "LanguageModel",
     "LogLikelihood",
     "Method",
     "MissingFileError",
     "MixedModel",
+    "NotFittedError",
     "OverBudgetError",
     "PairwiseGradient",
     "PairwiseGraph",
@@ -78,6 +88,7 @@ __all__ = [
     "ParseTree",
     "Path",
     "PathSamples",
+    "Prediction",
     "Samples",
     "Segmentation",
     "SemiMarkov",
