@@ -14,9 +14,8 @@ E = TypeVar("E", bound="Estimator")
 class Estimator:
     """Parameters by name, as in `sklearn.base.BaseEstimator`: `__init__` only stores them."""
 
-    # The type of estimator for scikit-learn, and whether `y` is a matrix only.
+    # The type of estimator for scikit-learn.
     _kind: str | None = None
-    _matrix_only: bool = True
 
     @classmethod
     def _parameters(cls) -> list[str]:
@@ -57,10 +56,9 @@ class Estimator:
             estimator_type=self._kind,
             target_tags=TargetTags(
                 required=True,
-                one_d_labels=not self._matrix_only,
+                one_d_labels=True,
                 two_d_labels=True,
                 multi_output=True,
-                single_output=not self._matrix_only,
             ),
             classifier_tags=ClassifierTags(multi_class=False, multi_label=True) if classifier else None,
             input_tags=InputTags(sparse=True, categorical=True, allow_nan=True),

@@ -58,7 +58,7 @@ class Bin(NamedTuple):
 
     low: float
     high: float
-    count: int
+    events: int
     predicted: float
     observed: float
     observed_low: float
@@ -125,6 +125,7 @@ class StructuredPredictor(Estimator):
     n_iter_: int
     history_: list[Step]
     exact_: bool
+    _binary: bool
     _predictor: _zhat.Predictor
 
     def _read(self, y: Any, training: bool) -> Observed:
@@ -138,8 +139,12 @@ class StructuredPredictor(Estimator):
         """A structure by the names of its parts."""
         raise NotImplementedError
 
-    def _as_target(self, structures: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def _as_target(self, structures: NDArray[np.uint32]) -> NDArray[Any]:
         """Structures as rows of `y`."""
+        if self._binary:
+            return np.asarray(
+                self.classes_[structures[:, 0] if len(self.classes_) == 2 else 0 * structures[:, 0]]
+            )
         return structures.astype(np.int64)
 
     def _features(self, classes: NDArray[Any]) -> dict[str, Any]:
@@ -204,7 +209,7 @@ class StructuredPredictor(Estimator):
         observed = self._read(y, True)
         if observed.rows != inputs.native.rows:
             raise InputError(f"X has {inputs.native.rows} rows and y has {observed.rows}")
-        names = [str(plain(one)) for one in observed.classes]
+        names = observed.names
         if len(set(names)) < len(names):
             twice = next(one for i, one in enumerate(names) if one in names[:i])
             raise InputError(f"y: there are two columns named {twice!r}")
@@ -212,6 +217,7 @@ class StructuredPredictor(Estimator):
         native, steps, candidates = _zhat.train_predictor(
             inputs.native, observed.native, names, self._parents(), how, kept, self._run()
         )
+        self._binary = observed.binary
         self._take(native, observed.classes, inputs.names)
         self.candidates_ = candidates
         self.history_ = [Step(*step) for step in steps]
@@ -219,8 +225,8 @@ class StructuredPredictor(Estimator):
         self.converged_ = self.gap_ <= float(self.gap)
         if not self.converged_:
             warnings.warn(
-                f"{name}: training stopped after {self.n_iter_} steps with a certified gap of {self.gap_:.1e}, "
-                f"more than gap={self.gap:.1e}; a larger max_iter, gap or alpha, or more time would help",
+                f"{name}: training stopped after {self.n_iter_} steps; its certified gap {self.gap_:.1e} is "
+                f"above gap={self.gap:.1e}; a larger max_iter, gap or alpha, or more time would help",
                 convergence_warning(),
                 stacklevel=2,
             )
@@ -248,9 +254,7 @@ class StructuredPredictor(Estimator):
 
     def _inputs(self, X: Any) -> Table:
         native = self._fitted()
-        check_features(
-            type(self).__name__, X, self.n_features_in_, getattr(self, "feature_names_in_", None)
-        )
+        check_features(type(self).__name__, X, self.n_features_in_, getattr(self, "feature_names_in_", None))
         return table(X, native.columns)
 
     def _against(self, X: Any, y: Any) -> tuple[Table, Observed]:
@@ -266,7 +270,7 @@ class StructuredPredictor(Estimator):
         """θ: one row of weights per encoded input, the bias last, then the constants; read-only."""
         return self._fitted().parameters
 
-    def predict(self, X: Any, decision: str | None = None) -> NDArray[np.int64]:
+    def predict(self, X: Any, decision: str | None = None) -> NDArray[Any]:
         """The structure of every row that is best for a loss, in the form of a matrix `y`.
 
         `decision` replaces the parameter of the estimator.
@@ -302,7 +306,10 @@ class StructuredPredictor(Estimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Marginal probabilities; see the class for their meaning."""
         native = self._fitted()
-        return native.marginals(self._inputs(X).native, self._run())
+        found = native.marginals(self._inputs(X).native, self._run())
+        if self._binary:
+            return np.column_stack([1.0 - found, found]) if len(self.classes_) == 2 else np.ones_like(found)
+        return found
 
     def log_prob(self, X: Any, y: Any) -> NDArray[np.float64]:
         """The log-probability of the given structure of every row, ln p(y | x)."""
@@ -310,12 +317,13 @@ class StructuredPredictor(Estimator):
         inputs, observed = self._against(X, y)
         return native.log_probabilities(inputs.native, observed.native, self._run())
 
-    def sample(self, X: Any, count: int = 1) -> NDArray[np.int64]:
+    def sample(self, X: Any, count: int = 1) -> NDArray[Any]:
         """Independent exact samples: an array of rows × `count` structures in the form of `y`."""
         native = self._fitted()
         drawn = native.sample(self._inputs(X).native, integer("count", count), self._run())
         flat = drawn.reshape(-1, drawn.shape[2])
-        return self._as_target(flat).reshape(drawn.shape)
+        made = self._as_target(flat)
+        return made.reshape(*drawn.shape[:2], *made.shape[1:])
 
     def evaluate(self, X: Any, y: Any, decision: str | None = None) -> Evaluation:
         """The measures of the field, and the reliability of the probabilities.
@@ -334,8 +342,9 @@ class StructuredPredictor(Estimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The share of rows whose whole structure is predicted."""
-        _, observed = self._against(X, y)
-        found = self.predict(X)
+        chosen, native = self._check_decision(None), self._fitted()
+        inputs, observed = self._against(X, y)
+        found = native.predict(inputs.native, chosen, self._run())[0]
         return float((found == self._as_matrix(observed)).all(axis=1).mean())
 
     def _as_matrix(self, observed: Observed) -> NDArray[np.int64]:
@@ -365,6 +374,7 @@ class StructuredPredictor(Estimator):
         columns = [name for name, _ in native.columns]
         plain_columns = columns == [f"x{i}" for i in range(len(columns))]
         classes = as_classes(list(range(len(names))) if numbered else names)
+        predictor._binary = False
         predictor._take(native, classes, None if plain_columns else columns)
         predictor.candidates_, predictor.history_, predictor.n_iter_ = [], [], 0
         predictor.converged_ = predictor.gap_ <= float(predictor.gap)

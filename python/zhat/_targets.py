@@ -22,6 +22,13 @@ class Observed:
     native: Native
     classes: NDArray[Any]
     rows: int
+    binary: bool = False
+    """Whether `y` is a vector of two classes; the structures are then sets of one label, the second class."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of labels, nodes, items or elements in files."""
+        return [str(plain(name)) for name in (self.classes[-1:] if self.binary else self.classes)]
 
 
 def as_classes(values: Sequence[Any]) -> NDArray[Any]:
@@ -52,6 +59,41 @@ def in_order(values: Iterable[Any]) -> list[Any]:
 def is_collection(row: object) -> bool:
     """Whether an entry of `y` is a collection of names."""
     return isinstance(row, Collection) and not isinstance(row, (str, bytes))
+
+
+def array_like(y: Any) -> Any:
+    """An array, if the object can be converted to one but is no sequence."""
+    convertible = hasattr(y, "__array__") and not hasattr(y, "__iter__")
+    return np.asarray(y) if convertible else y
+
+
+def binary(y: Any, classes: NDArray[Any] | None) -> Observed:
+    """A vector of one or two classes."""
+    array = np.asarray(y)
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            row = int(np.argmin(np.isfinite(array)))
+            what = "NaN" if np.isnan(array[row]) else "infinity or a value too large for dtype('float64')"
+            raise InputError(f"Input y contains {what}. It is in row {row}")
+        if (array != np.floor(array)).any():
+            raise InputError("Unknown label type: continuous. y: expected two classes, or structures")
+    if classes is None:
+        try:
+            classes = np.unique(array)
+        except TypeError:
+            raise InputError("y: expected classes of one type") from None
+        if len(classes) > 2:
+            raise InputError(
+                "Only binary classification is supported. The type of the target is multiclass: y has "
+                f"{len(classes)} classes; a structure per row is a row of a matrix or a collection of names"
+            )
+    known = np.isin(array, classes)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise InputError(f"y: row {row}: the model does not know the class {plain(array[row])!r}")
+    chosen = (array == classes[-1]).astype(np.int64)
+    native = ("sets", 1, np.cumsum(chosen), np.zeros(int(chosen.sum()), dtype=np.uint32))
+    return Observed(native, classes, len(array), True)
 
 
 def named_rows(y: Any) -> list[list[Any]] | None:
@@ -86,7 +128,7 @@ def matrix(y: Any, classes: NDArray[Any] | None, what: str) -> tuple[NDArray[np.
         y = y.toarray()
     masked = isinstance(y, np.ma.MaskedArray)
     try:
-        array = (y if masked else np.asarray(y)).astype(np.float64)
+        array: Any = (y if masked else np.asarray(y)).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"y: expected a matrix of numbers with one column per {what}, or names: {error}"
@@ -173,11 +215,22 @@ def sparse_indicators(y: Any, classes: NDArray[Any] | None, what: str) -> Observ
     return Observed(("sets", len(classes), ends, members), classes, csr.shape[0])
 
 
-def label_sets(y: Any, classes: NDArray[Any] | None) -> Observed:
-    """Label sets: a matrix of zeros and ones, dense or sparse, or one collection of labels per row."""
+def label_sets(y: Any, classes: NDArray[Any] | None, one_dimensional: bool) -> Observed:
+    """Label sets: a matrix of zeros and ones, dense or sparse, or one collection of labels per row.
+
+    `one_dimensional` says whether the model was trained on a vector of classes.
+    """
+    y = array_like(y)
     if hasattr(y, "tocsr"):
         return sparse_indicators(y, classes, "label")
     rows = named_rows(y)
+    if (
+        rows is None
+        and not hasattr(y, "columns")
+        and np.ndim(y) == 1
+        and (classes is None or one_dimensional)
+    ):
+        return binary(y, classes)
     if rows is None:
         return indicators(*matrix(y, classes, "label"))
     own = as_classes(in_order(name for row in rows for name in row)) if classes is None else classes
@@ -189,6 +242,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None) -> Observed:
 
 def rankings(y: Any, classes: NDArray[Any] | None, partial: bool) -> Observed:
     """Rankings: a matrix of ranks, one order of items per row, or the first item of every row."""
+    y = array_like(y)
     rows = named_rows(y)
     if rows is None and not hasattr(y, "columns") and np.ndim(y) == 1:
         rows = [[plain(item)] for item in y]
@@ -213,10 +267,10 @@ def rankings(y: Any, classes: NDArray[Any] | None, partial: bool) -> Observed:
         raise InputError(f"y: there must be 2 items or more, found {n} item: 1 class has no order")
     wrong = ~np.isnan(array) & ((array != np.floor(array)) | (array < 1) | (array > n))
     if wrong.any():
-        row, column = (int(at) for at in np.argwhere(wrong)[0])
-        found_rank = plain(array[row, column])
+        at, column = (int(at) for at in np.argwhere(wrong)[0])
+        found_rank = plain(array[at, column])
         raise InputError(
-            f"y: row {row}, item {plain(own[column])!r} has the rank {found_rank}, expected a whole number "
+            f"y: row {at}, item {plain(own[column])!r} has the rank {found_rank}, expected a whole number "
             f"from 1 to {n}, or NaN for an item without a rank"
         )
     ranks = np.where(np.isnan(array), 0, array).astype(np.uint32)

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Inputs",
     "LanguageModel",
     "Model",
+    "Predictor",
     "Run",
     "Statistics",
     "Tape",
@@ -75,6 +77,7 @@ __all__ = [
     "sparse_relaxed_sample",
     "sparse_relaxed_trees",
     "train_language_model",
+    "train_predictor",
     "train_stochastic",
     "tree",
     "tree_score",
@@ -492,9 +495,7 @@ class Predictor:
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]: ...
     def best(
         self, inputs: Inputs, count: int, run: Run
-    ) -> tuple[
-        list[int], tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]
-    ]: ...
+    ) -> tuple[list[int], tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]]: ...
     def marginals(self, inputs: Inputs, run: Run) -> NDArray[np.float64]: ...
     def log_probabilities(
         self,

@@ -13,7 +13,9 @@ from ._arguments import FilePath
 from ._predictor import StructuredPredictor, pairs_of
 from ._targets import (
     Observed,
+    array_like,
     as_classes,
+    binary,
     in_order,
     indicators,
     is_collection,
@@ -31,18 +33,22 @@ class HierarchyClassifier(StructuredPredictor):
     """Hierarchical multi-label classification: sets of nodes that contain the parents of their members.
 
     p(y | x) ∝ exp(Σᵢ yᵢ·⟨wᵢ, x⟩) over the sets of nodes in which every node comes with its parent. A
-    prediction is always consistent with the hierarchy, may have several paths, and may end above the leaves.
+    prediction is always consistent with the hierarchy, may have several paths, and may end above the
+    leaves.
 
-    `hierarchy` maps every node to its parent, `None` for a root, or lists paths such as "animal/dog". Without
-    it, the nodes are the paths in `y`. Several roots are allowed; only trees are, so a node has one parent.
+    `hierarchy` maps every node to its parent, `None` for a root, or lists paths such as "animal/dog".
+    Without it, the nodes are the paths in `y`. Several roots are allowed; only trees are, so a node has one
+    parent.
 
-    `y` has one node or a collection of nodes per row, whose ancestors are added; a text can hold several nodes,
-    separated by `@`. It can also be a matrix of zeros and ones (NumPy, SciPy sparse, or a frame, whose columns
-    name the nodes) with one column per node, ancestors included. `predict` returns a matrix, `predict_proba`
-    the probability of every node, which is at most that of its parent, `score` the share of rows whose whole
-    set is right. `predict_structures` lists the deepest nodes.
+    `y` has one node or a collection of nodes per row, whose ancestors are added; a text can hold several
+    nodes, separated by `@`. It can also be a matrix of zeros and ones (NumPy, SciPy sparse, or a frame,
+    whose columns name the nodes) with one column per node, ancestors included. `predict` returns a matrix,
+    `predict_proba` the probability of every node, which is at most that of its parent, `score` the share of
+    rows whose whole set is right. `predict_structures` lists the deepest nodes. A vector `y` of two
+    numbers, without `hierarchy`, is binary classification, as for `LabelSetClassifier`.
 
-    - `pairs`: the pairs of siblings with a score: "none", "chow-liu", "chow-liu+M", "all" or a list of pairs.
+    - `pairs`: the pairs of siblings with a score: "none", "chow-liu", "chow-liu+M", "all" or a list of
+      pairs.
     - `decision`: "most-probable", "hamming" or "f1".
 
     The other parameters and the attributes are those of `LabelSetClassifier`; `classes_` are the nodes, and
@@ -117,14 +123,18 @@ class HierarchyClassifier(StructuredPredictor):
         self.progress = progress
 
     def _read(self, y: Any, training: bool) -> Observed:
+        y = array_like(y)
         if not training:
-            return self._observed(y, self.hierarchy_)
+            return binary(y, self.classes_) if self._binary else self._observed(y, self.hierarchy_)
         given = None if self.hierarchy is None else _forest(self.hierarchy)
         if given is None and hasattr(y, "columns"):
             given = _forest([str(name) for name in y.columns])
             extra = [name for name in given if name not in set(map(str, y.columns))]
             if extra:
                 raise InputError(f"y: there is no column for the node {extra[0]!r}")
+        elif given is None and _is_numeric(y):
+            self.hierarchy_ = {1: None}
+            return binary(y, None)
         elif given is None and not hasattr(y, "tocsr") and not _is_matrix(y):
             nodes = [node for row in y for node in _nodes(row)]
             paths = any(isinstance(node, str) and "/" in node for node in nodes)
@@ -168,6 +178,8 @@ class HierarchyClassifier(StructuredPredictor):
         }
 
     def _shown(self, structure: NDArray[np.uint32]) -> tuple[Any, ...]:
+        if self._binary:
+            return (plain(self._as_target(structure[np.newaxis])[0]),)
         inner = {self._parents()[i] for i in np.flatnonzero(structure)}
         return tuple(plain(self.classes_[i]) for i in np.flatnonzero(structure) if i not in inner)
 
@@ -190,7 +202,7 @@ class HierarchyClassifier(StructuredPredictor):
 
     def _take(self, native: _zhat.Predictor, classes: NDArray[Any], names: list[str] | None) -> None:
         super()._take(native, classes, names)
-        nodes = [plain(name) for name in classes]
+        nodes = [plain(name) for name in (classes[-1:] if self._binary else classes)]
         self.hierarchy_ = {
             node: None if parent is None else nodes[parent]
             for node, parent in zip(nodes, native.parents, strict=True)
@@ -207,6 +219,16 @@ def _is_matrix(y: Any) -> bool:
         and len(row) == len(rows[0])
         and all(isinstance(value, (int, float, np.number, np.bool_)) for value in row)
         for row in rows
+    )
+
+
+def _is_numeric(y: Any) -> bool:
+    """Whether `y` is a vector of numbers."""
+    return (
+        not hasattr(y, "tocsr")
+        and not _is_matrix(y)
+        and np.asarray(y, dtype=object).ndim == 1
+        and all(isinstance(value, (int, float, np.number, np.bool_)) for value in y)
     )
 
 

@@ -17,39 +17,42 @@ from ._targets import Observed, label_sets, plain
 class LabelSetClassifier(StructuredPredictor):
     """Multi-label classification by a distribution over all sets of labels.
 
-    p(y | x) ∝ exp(Σᵢ yᵢ·⟨wᵢ, x⟩ + Σᵢⱼ yᵢyⱼ·wᵢⱼ), trained by minimising the mean of −ln p plus α‖θ‖². Without
-    pairs this is one logistic regression per label; with pairs, labels that occur together are predicted
-    together, also in combinations that the training data do not have.
+    p(y | x) ∝ exp(Σᵢ yᵢ·⟨wᵢ, x⟩ + Σᵢⱼ yᵢyⱼ·wᵢⱼ), trained by minimising the mean of −ln p plus α‖θ‖².
+    Without pairs this is one logistic regression per label; with pairs, labels that occur together are
+    predicted together, also in combinations that the training data do not have.
 
-    `y` is a matrix of zeros and ones with one column per label (NumPy, SciPy sparse, or a frame, whose columns
-    name the labels), or one collection of label names per row. `predict` returns a matrix, `predict_proba` the
-    probability of every label, `score` the share of rows whose whole set is right (subset accuracy).
+    `y` is a matrix of zeros and ones with one column per label (NumPy, SciPy sparse, or a frame, whose
+    columns name the labels), or one collection of label names per row. `predict` returns a matrix,
+    `predict_proba` the probability of every label, `score` the share of rows whose whole set is right
+    (subset accuracy). A vector `y` of two classes is binary classification: one label, whose predictions
+    and probabilities are those of scikit-learn's classifiers.
 
-    - `pairs`: the pairs of labels with a score: "none", "chow-liu" (the tree of largest mutual information),
-      "chow-liu+M" (and M more pairs), "all", or a list of pairs of labels. The graph of pairs must be sparse
-      enough for exact sums.
+    - `pairs`: the pairs of labels with a score: "none", "chow-liu" (the tree of largest mutual
+      information), "chow-liu+M" (and M more pairs), "all", or a list of pairs of labels. Exact sums take
+      time exponential in the treewidth of the graph of pairs.
     - `pairs_by_input`: the scores of pairs depend on the inputs; otherwise they are constants.
-    - `scaling`: of numeric inputs: "auto", "standard", "max" or "none". "auto" is "standard" for dense inputs
-      and "max" for sparse ones.
-    - `fourier`: replaces the inputs by this many random Fourier features of the kernel exp(−γ‖x − x'‖²), with
-      γ = `gamma`, by default 1 over the number of inputs.
-    - `alpha`: the factor of the penalty α‖θ‖². Several values, or "auto" for 1, 0.1, …, 1e-6, are compared by
-      cross-validation of the log-loss with `folds` folds; `alpha_` is the chosen one.
+    - `scaling`: of numeric inputs: "auto", "standard", "max" or "none". "auto" is "standard" for dense
+      inputs and "max" for sparse ones.
+    - `fourier`: replaces the inputs by this many random Fourier features of the kernel exp(−γ‖x − x'‖²),
+      with γ = `gamma`, by default 1 over the number of inputs.
+    - `alpha`: the factor of the penalty α‖θ‖². Several values, or "auto" for 1, 0.1, …, 1e-6, are compared
+      by cross-validation of the log-loss with `folds` folds; `alpha_` is the chosen one.
     - `method`: "batch" (L-BFGS with exact gradients), "sampled" (gradients from `samples` exact samples per
       row, with a certified radius at confidence 1 − `failure`) or "online" (`batch` rows per step; with
       `samples=0` exact gradients).
     - `gap`, `max_iter`: training stops once the objective is certified to be this close to its minimum, or
       after this many steps (passes over the rows for "online").
-    - `decision`: the loss for which `predict` chooses: "most-probable" (subset accuracy), "hamming" (labels of
-      probability above ½) or "f1" (the set of largest expected F1).
+    - `decision`: the loss for which `predict` chooses: "most-probable" (subset accuracy), "hamming" (labels
+      of probability above ½) or "f1" (the set of largest expected F1).
     - `checkpoint`, `keep_every`: a file to which the state of training is written every so many seconds. If
       it exists, training resumes from it and gives exactly the same result.
-    - `seed`, `threads`, `memory`, `time`, `progress`: as in every query of zhat; results do not depend on the
-      number of threads.
+    - `seed`, `threads`, `memory`, `time`, `progress`: as in every query of zhat; results do not depend on
+      the number of threads.
 
-    After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (for frames), `alpha_`, `candidates_` (pairs
-    of α and log-loss), `objective_`, `gap_` (certified), `confidence_` (1 for exact gradients), `converged_`,
-    `n_iter_`, `history_` (every step with objective and certified gap), `pairs_`, `parameters_`, `exact_`.
+    After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (for frames), `alpha_`, `candidates_`
+    (pairs of α and log-loss), `objective_`, `gap_` (certified), `confidence_` (1 for exact gradients),
+    `converged_`, `n_iter_`, `history_` (every step with objective and certified gap), `pairs_`,
+    `parameters_`, `exact_`.
 
     >>> import zhat
     >>> X = [[-2.0], [-1.0], [-0.5], [0.5], [1.0], [2.0]]
@@ -118,7 +121,7 @@ class LabelSetClassifier(StructuredPredictor):
         self.progress = progress
 
     def _read(self, y: Any, training: bool) -> Observed:
-        return label_sets(y, None if training else self.classes_)
+        return label_sets(y, None if training else self.classes_, not training and self._binary)
 
     def _features(self, classes: NDArray[Any]) -> dict[str, Any]:
         return {
@@ -128,6 +131,8 @@ class LabelSetClassifier(StructuredPredictor):
         }
 
     def _shown(self, structure: NDArray[np.uint32]) -> tuple[Any, ...]:
+        if self._binary:
+            return (plain(self._as_target(structure[np.newaxis])[0]),)
         return tuple(plain(self.classes_[i]) for i in np.flatnonzero(structure))
 
     @property

@@ -27,16 +27,16 @@ class LabelRanker(StructuredPredictor):
     """Label ranking: a distribution over the orders of items, given inputs.
 
     `y` is a matrix of ranks with one column per item, 1 for the first; a frame names the items. With
-    `partial=True`, items with equal ranks are tied (their order is not observed) and NaN is an item without a
-    rank (its place is not observed). `y` can also have one list of items per row, best first, with the items
-    that are not in the list behind all others, or only the first item of every row. `predict` returns ranks,
-    `predict_proba` the probability that item i comes before item j, an array of rows × items × items, `score`
-    the mean of Kendall's τ. `log_prob` accepts partial rankings: it is the log-probability of all orders that
-    agree with them.
+    `partial=True`, items with equal ranks are tied (their order is not observed) and NaN is an item without
+    a rank (its place is not observed). `y` can also have one list of items per row, best first, with the
+    items that are not in the list behind all others, or only the first item of every row. `predict` returns
+    ranks, `predict_proba` the probability that item i comes before item j, an array of rows × items ×
+    items, `score` the mean of Kendall's τ. `log_prob` accepts partial rankings: it is the log-probability
+    of all orders that agree with them.
 
-    - `model`: "plackett-luce" (one score per item; any number of items), "precedence" (one score per pair of
-      items; up to 16), "positions" (one score per item and position; up to 16), or "mallows" (Kendall distance
-      from the order of a Plackett–Luce predictor).
+    - `model`: "plackett-luce" (one score per item; any number of items), "precedence" (one score per pair
+      of items; up to 16), "positions" (one score per item and position; up to 16), or "mallows" (Kendall
+      distance from the order of a Plackett–Luce predictor).
     - `decision`: "most-probable", or "kendall" for the order of largest expected τ.
 
     The other parameters and the attributes are those of `LabelSetClassifier`; `classes_` are the items.
@@ -54,7 +54,6 @@ class LabelRanker(StructuredPredictor):
     """
 
     _space = "ranking"
-    _matrix_only = False
     _decisions = ("most-probable", "kendall")
 
     def __init__(
@@ -117,7 +116,7 @@ class LabelRanker(StructuredPredictor):
         return tuple(plain(self.classes_[item]) for item in structure)
 
     def _as_target(self, structures: NDArray[np.uint32]) -> NDArray[np.int64]:
-        return np.argsort(structures, axis=1).astype(np.int64) + 1
+        return np.asarray(np.argsort(structures, axis=1).astype(np.int64) + 1)
 
     def score(self, X: Any, y: Any) -> float:
         """The mean of Kendall's τ over rows, for the pairs of items that a row orders."""
