@@ -43,6 +43,7 @@ from .mixed import Counts, MixedModel
 from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .parse_tree import ParseTree
+from .partitions import PartitionPredictor
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .rankings import LabelRanker
 from .runtime import config, get_num_threads, set_num_threads, show_config
@@ -86,6 +87,7 @@ __all__ = [
     "PairwiseGraph",
     "ParseSamples",
     "ParseTree",
+    "PartitionPredictor",
     "Path",
     "PathSamples",
     "Prediction",
