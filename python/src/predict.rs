@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Deserialize;
 use zhat::internal::io::write_atomically;
+use zhat::internal::units;
 use zhat::learn::Structure;
 use zhat::learn::predict::file::{
     parse_predictor, read_predictor, read_predictor_checkpoint, write_predictor, write_predictor_checkpoint,
@@ -106,8 +107,8 @@ fn targets_of((kind, width, ends, values): &Observed<'_>) -> PyResult<Targets> {
     match kind.as_str() {
         "sets" => {
             let ends: Vec<usize> = converted("y", ends.as_slice()?)?;
-            let fits =
-                ends.windows(2).all(|pair| pair[0] <= pair[1]) && ends.last().copied().unwrap_or(0) == values.len();
+            let fits = ends.windows(2).all(|pair| pair[0] <= pair[1])
+                && ends.last().copied().unwrap_or(0) == values.len();
             if !fits {
                 return Err(error::argument("y", "the parts of the sets do not fit each other"));
             }
@@ -198,8 +199,11 @@ pub fn train_predictor(
         let examples = predict::Examples { names, parents, targets: Some(targets), ..(*inner).clone() };
         drop(inner);
         let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
-        let from =
-            kept.map(|kept| kept.0).filter(|path| path.exists()).map(read_predictor_checkpoint).transpose()?;
+        let from = kept
+            .map(|kept| kept.0)
+            .filter(|path| path.exists())
+            .map(read_predictor_checkpoint)
+            .transpose()?;
         let (mut steps, mut last, mut newest) = (Vec::new(), Instant::now(), None);
         let (predictor, candidates) = recipe.fit(&examples, from, run, &mut |now| {
             let progress = now.progress();
@@ -217,7 +221,11 @@ pub fn train_predictor(
             write_predictor_checkpoint(now, path)?;
         }
         if predictor.training().objective == f64::INFINITY {
-            return Err(Error::NoAnswer("the time or the number of steps did not suffice for one step".into()));
+            return Err(Error::OverBudget {
+                needs: "training did not finish its first step in time".into(),
+                budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
+                fitting: Vec::new(),
+            });
         }
         Ok((predictor, steps, candidates))
     })?;
@@ -253,7 +261,12 @@ impl Predictor {
     }
 
     /// Predictions as arrays.
-    fn told<'py>(&self, py: Python<'py>, found: Vec<Prediction>, shape: &[usize]) -> PyResult<Predicted<'py>> {
+    fn told<'py>(
+        &self,
+        py: Python<'py>,
+        found: Vec<Prediction>,
+        shape: &[usize],
+    ) -> PyResult<Predicted<'py>> {
         let guarantees = if self.inner.is_exact() {
             Vec::new()
         } else {
@@ -364,8 +377,9 @@ impl Predictor {
         run: &Run,
     ) -> PyResult<Predicted<'py>> {
         let decision: Decision = decision_of(decision)?;
-        let found = self
-            .with_inputs(py, inputs, run, move |predictor, inputs, run| predictor.predict(inputs, decision, run))?;
+        let found = self.with_inputs(py, inputs, run, move |predictor, inputs, run| {
+            predictor.predict(inputs, decision, run)
+        })?;
         self.told(py, found, &[inputs.inner.rows(), self.inner.names().len()])
     }
 
@@ -378,8 +392,8 @@ impl Predictor {
         count: usize,
         run: &Run,
     ) -> PyResult<(Vec<usize>, Predicted<'py>)> {
-        let found =
-            self.with_inputs(py, inputs, run, move |predictor, inputs, run| predictor.best(inputs, count, run))?;
+        let found = self
+            .with_inputs(py, inputs, run, move |predictor, inputs, run| predictor.best(inputs, count, run))?;
         let counts: Vec<usize> = found.iter().map(Vec::len).collect();
         let all: Vec<Prediction> = found.into_iter().flatten().collect();
         let shape = [all.len(), self.inner.names().len()];
@@ -387,7 +401,12 @@ impl Predictor {
     }
 
     /// Probabilities of every row: n of labels or nodes, n × n of pairs of items or elements.
-    fn marginals<'py>(&self, py: Python<'py>, inputs: &Inputs, run: &Run) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+    fn marginals<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Inputs,
+        run: &Run,
+    ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let found =
             self.with_inputs(py, inputs, run, |predictor, inputs, run| predictor.marginals(inputs, run))?;
         let (rows, n) = (inputs.inner.rows(), self.inner.names().len());
@@ -419,8 +438,9 @@ impl Predictor {
         count: usize,
         run: &Run,
     ) -> PyResult<Bound<'py, PyArrayDyn<u32>>> {
-        let found =
-            self.with_inputs(py, inputs, run, move |predictor, inputs, run| predictor.sample(inputs, count, run))?;
+        let found = self.with_inputs(py, inputs, run, move |predictor, inputs, run| {
+            predictor.sample(inputs, count, run)
+        })?;
         let shape = [inputs.inner.rows(), count, self.inner.names().len()];
         array::handed_over(py, found.into_iter().flatten().flatten().collect(), &shape)
     }

@@ -223,7 +223,7 @@ class StructuredPredictor(Estimator):
         self.history_ = [Step(*step) for step in steps]
         self.n_iter_ = self.history_[-1].step if self.history_ else 0
         self.converged_ = self.gap_ <= float(self.gap)
-        if not self.converged_:
+        if not self.converged_ and (self.n_iter_ >= self.max_iter or self.time is not None):
             warnings.warn(
                 f"{name}: training stopped after {self.n_iter_} steps; its certified gap {self.gap_:.1e} is "
                 f"above gap={self.gap:.1e}; a larger max_iter, gap or alpha, or more time would help",

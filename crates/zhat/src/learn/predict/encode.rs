@@ -202,8 +202,7 @@ impl Encoder {
             let name = &code.column.name;
             // Usually the columns are in the same order.
             let here = examples.columns.get(at).filter(|column| column.name == *name).map(|_| at);
-            let place =
-                here.or_else(|| examples.columns.iter().position(|column| column.name == *name));
+            let place = here.or_else(|| examples.columns.iter().position(|column| column.name == *name));
             let place = place
                 .ok_or_else(|| fail(source, 0, format!("the model's input `{name}` is not in the file")))?;
             places[place] = Some(at);
