@@ -159,7 +159,7 @@ mod _zhat {
     #[pymodule_export]
     use super::pairwise::{graph_score, pairwise, pairwise_relaxed_sample};
     #[pymodule_export]
-    use super::predict::{Inputs, Predictor, train_predictor};
+    use super::predict::{Inputs, Predictor, read_examples, train_predictor};
     #[pymodule_export]
     use super::relaxed::{relaxed_sample, sparse_relaxed_sample};
     #[pymodule_export]

@@ -16,7 +16,7 @@ use zhat::learn::predict::file::{
 };
 use zhat::learn::predict::{
     self, Blocks, Cells, Decision, Encoding, Form, InputColumn, Learning, Prediction, RankingModel, Ranks,
-    Recipe, Sets, Space, Targets,
+    ReadOptions, Recipe, Sets, Space, Targets,
 };
 use zhat::{Error, Result};
 
@@ -99,6 +99,46 @@ impl Inputs {
     fn rows(&self) -> usize {
         self.inner.rows()
     }
+}
+
+/// Columns, cells, names, parents and targets of a file. Dense cells have no indices.
+type Read<'py> = (
+    Columns,
+    (Vec<usize>, Vec<u32>, Bound<'py, PyArray1<f64>>),
+    Vec<String>,
+    Vec<Option<usize>>,
+    Option<(Vec<usize>, Bound<'py, PyArray1<u32>>)>,
+    usize,
+);
+
+/// Reads a data set from a file; `space` is that of its targets.
+#[pyfunction]
+pub fn read_examples<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    space: &str,
+    labels: Vec<String>,
+    xml: Option<PathBuf>,
+    partial: bool,
+) -> PyResult<Read<'py>> {
+    let space: Space = serde_json::from_value(space.into()).map_err(|_| {
+        let known = "labels, ranking, hierarchy or partition";
+        error::argument("space", format!("expected {known}, found `{space}`"))
+    })?;
+    let options = ReadOptions { space, labels, xml, partial, ..Default::default() };
+    let read = py.detach(|| predict::read_examples(&path, &options)).map_err(Failure)?;
+    let rows = read.rows();
+    let columns = read.columns.into_iter().map(|column| (column.name, column.levels)).collect();
+    let cells = match read.cells {
+        Cells::Dense(values) => (Vec::new(), Vec::new(), PyArray1::from_vec(py, values)),
+        Cells::Sparse { ends, indices, values } => (ends, indices, PyArray1::from_vec(py, values)),
+    };
+    let targets = read.targets.map(|targets| match targets {
+        Targets::Sets(sets) => (sets.ends, PyArray1::from_vec(py, sets.members)),
+        Targets::Ranks(ranks) => (Vec::new(), PyArray1::from_vec(py, ranks.ranks)),
+        Targets::Blocks(blocks) => (Vec::new(), PyArray1::from_vec(py, blocks.blocks)),
+    });
+    Ok((columns, cells, read.names, read.parents, targets, rows))
 }
 
 fn targets_of((kind, width, ends, values): &Observed<'_>) -> PyResult<Targets> {

@@ -484,3 +484,58 @@ def test_label_ranking_data() -> None:
     model = zhat.LabelRanker(alpha=1e-3).fit(x[::2], y[::2])
     assert model.score(x[1::2], y[1::2]) > 0.75
     assert model.predict(x).shape == y.shape
+
+
+def test_data_sets_are_read(tmp_path: Path) -> None:
+    attributes = {"a": "numeric", "c": "{u,v}", "p": "{0,1}", "q": "{0,1}"}
+    declared = "".join(f"@attribute {name} {kind}\n" for name, kind in attributes.items())
+    arff = f"@relation t\n{declared}@data\n"
+    (tmp_path / "t.arff").write_text(arff + "1.5,u,1,0\n?,v,1,1\n")
+    (tmp_path / "t.xml").write_text('<labels><label name="p"></label><label name="q"></label></labels>')
+    mulan = zhat.read_examples(tmp_path / "t.arff")
+    assert (mulan.classes, mulan.y.tolist()) == (["p", "q"], [[1, 0], [1, 1]])
+    assert mulan.X["c"].tolist() == ["u", "v"]
+    assert np.isnan(mulan.X["a"][1])
+    assert zhat.LabelSetClassifier().fit(mulan.X, mulan.y).n_features_in_ == 2
+    (tmp_path / "t.svm").write_text("0,2 1:0.5 3:1\n1 2:2\n")
+    libsvm = zhat.read_examples(tmp_path / "t.svm")
+    assert libsvm.X.toarray().tolist() == [[0.5, 0, 1], [0, 2, 0]]
+    assert (libsvm.classes, libsvm.y.tolist()) == (["0", "1", "2"], [[1, 0, 1], [0, 1, 0]])
+    (tmp_path / "h.csv").write_text("x,class\n1,a/b@c\n2,a\n")
+    tree = zhat.read_examples(tmp_path / "h.csv", "hierarchy")
+    assert tree.hierarchy == {"a": None, "a/b": "a", "c": None}
+    model = zhat.HierarchyClassifier(hierarchy=tree.hierarchy).fit(tree.X, tree.y)
+    assert model.predict_structures(tree.X)[0].structure == ("a/b", "c")
+    (tmp_path / "r.csv").write_text("A1,L1,L2,L3\n1,1,,2\n2,1,1,2\n")
+    ranks = zhat.read_examples(tmp_path / "r.csv", "ranking", partial=True)
+    np.testing.assert_array_equal(ranks.y, [[1, np.nan, 2], [1, 1, 2]])
+    with pytest.raises(zhat.InputError, match="line 2: column L2"):
+        zhat.read_examples(tmp_path / "r.csv", "ranking")
+    with pytest.raises(zhat.InputError, match="space: expected labels"):
+        zhat.read_examples(tmp_path / "r.csv", "orders")
+    (tmp_path / "b.csv").write_text("x,u,v,w\n1,one,two,one\n")
+    blocks = zhat.read_examples(tmp_path / "b.csv", "partition", labels=["u", "v", "w"])
+    assert blocks.y.tolist() == [[0, 1, 0]]
+
+
+@pytest.mark.skipif(DATA is None, reason="the data sets need ZHAT_DATA")
+def test_emotions() -> None:
+    """A tree of pairs is better in log-loss and subset accuracy than independent labels."""
+    folder = Path(DATA or "", "data/multilabel/emotions")
+    train, test = (
+        zhat.read_examples(folder / f"emotions-{part}.arff", xml=folder / "emotions.xml")
+        for part in ("train", "test")
+    )
+    assert train.y.shape == (391, 6)
+    measures = [
+        zhat.LabelSetClassifier(pairs=pairs, alpha=0.01, gap=1e-4)
+        .fit(train.X, train.y)
+        .evaluate(test.X, test.y)
+        .measures
+        for pairs in ("none", "chow-liu")
+    ]
+    # Frequencies of the labels, without inputs.
+    shares = train.y.mean(axis=0)
+    without = -np.where(test.y, np.log(shares), np.log1p(-shares)).sum(axis=1).mean()
+    assert measures[1]["log_loss"] < measures[0]["log_loss"] < without
+    assert measures[1]["subset_accuracy"] > measures[0]["subset_accuracy"]

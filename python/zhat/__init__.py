@@ -33,6 +33,7 @@ from .errors import (
     UnknownOptionError,
     ZeroPartitionError,
 )
+from .examples import Examples, read_examples
 from .grammar import Grammar
 from .hierarchies import HierarchyClassifier
 from .hypertree import Hypertree, HypertreeGradient, ParseSamples
@@ -63,6 +64,7 @@ __all__ = [
     "DependencyTree",
     "Error",
     "Evaluation",
+    "Examples",
     "FactorBeliefs",
     "FactorGraph",
     "FileError",
@@ -117,6 +119,7 @@ __all__ = [
     "ops",
     "queries",
     "read",
+    "read_examples",
     "sample",
     "score",
     "set_num_threads",

@@ -64,6 +64,7 @@ __all__ = [
     "random_space",
     "rdp_chain",
     "read_codes",
+    "read_examples",
     "relaxed_sample",
     "relaxed_trees",
     "run_program",
@@ -521,3 +522,17 @@ def train_predictor(
     checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
 ) -> tuple[Predictor, list[tuple[int, float, float]], list[tuple[float, float]]]: ...
+def read_examples(
+    path: str | os.PathLike[str],
+    space: str,
+    labels: list[str],
+    xml: str | os.PathLike[str] | None,
+    partial: bool,
+) -> tuple[
+    list[tuple[str, list[str] | None]],
+    tuple[list[int], list[int], NDArray[np.float64]],
+    list[str],
+    list[int | None],
+    tuple[list[int], NDArray[np.uint32]] | None,
+    int,
+]: ...
