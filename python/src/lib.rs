@@ -16,6 +16,7 @@ mod mixed;
 mod model;
 mod ops;
 mod pairwise;
+mod predict;
 mod relaxed;
 mod relaxed_trees;
 mod run;
@@ -157,6 +158,8 @@ mod _zhat {
     use super::ops::{Tape, forward, log_partition_and_gradient};
     #[pymodule_export]
     use super::pairwise::{graph_score, pairwise, pairwise_relaxed_sample};
+    #[pymodule_export]
+    use super::predict::{Inputs, Predictor, read_examples, train_predictor};
     #[pymodule_export]
     use super::relaxed::{relaxed_sample, sparse_relaxed_sample};
     #[pymodule_export]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from . import errors as errors  # first, because the native module raises them
 from . import generate, ops, queries
+from ._predictor import Evaluation, Prediction
 from ._zhat import __version__
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples
 from .catalogue import Method, methods
@@ -27,19 +28,25 @@ from .errors import (
     ImpossibleEvidenceError,
     InputError,
     MissingFileError,
+    NotFittedError,
     OverBudgetError,
     UnknownOptionError,
     ZeroPartitionError,
 )
+from .examples import Examples, read_examples
 from .grammar import Grammar
+from .hierarchies import HierarchyClassifier
 from .hypertree import Hypertree, HypertreeGradient, ParseSamples
+from .label_sets import LabelSetClassifier
 from .language import LanguageModel, TextScore
 from .learning import Fitted, LogLikelihood, fit, impute, score
 from .mixed import Counts, MixedModel
 from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .parse_tree import ParseTree
+from .partitions import PartitionPredictor
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
+from .rankings import LabelRanker
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
@@ -56,28 +63,36 @@ __all__ = [
     "DependencyGradient",
     "DependencyTree",
     "Error",
+    "Evaluation",
+    "Examples",
     "FactorBeliefs",
     "FactorGraph",
     "FileError",
     "Fitted",
     "Grammar",
     "Guarantee",
+    "HierarchyClassifier",
     "Hypertree",
     "HypertreeGradient",
     "ImpossibleEvidenceError",
     "InputError",
+    "LabelRanker",
+    "LabelSetClassifier",
     "LanguageModel",
     "LogLikelihood",
     "Method",
     "MissingFileError",
     "MixedModel",
+    "NotFittedError",
     "OverBudgetError",
     "PairwiseGradient",
     "PairwiseGraph",
     "ParseSamples",
     "ParseTree",
+    "PartitionPredictor",
     "Path",
     "PathSamples",
+    "Prediction",
     "Samples",
     "Segmentation",
     "SemiMarkov",
@@ -104,6 +119,7 @@ __all__ = [
     "ops",
     "queries",
     "read",
+    "read_examples",
     "sample",
     "score",
     "set_num_threads",

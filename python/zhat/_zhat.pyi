@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Inputs",
     "LanguageModel",
     "Model",
+    "Predictor",
     "Run",
     "Statistics",
     "Tape",
@@ -62,6 +64,7 @@ __all__ = [
     "random_space",
     "rdp_chain",
     "read_codes",
+    "read_examples",
     "relaxed_sample",
     "relaxed_trees",
     "run_program",
@@ -75,6 +78,7 @@ __all__ = [
     "sparse_relaxed_sample",
     "sparse_relaxed_trees",
     "train_language_model",
+    "train_predictor",
     "train_stochastic",
     "tree",
     "tree_score",
@@ -444,3 +448,91 @@ def train_language_model(
     checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
 ) -> tuple[LanguageModel, list[tuple[int, float, float | None]], int]: ...
+
+@final
+class Inputs:
+    @staticmethod
+    def dense(columns: list[tuple[str, list[str] | None]], cells: NDArray[np.float64]) -> Inputs: ...
+    @staticmethod
+    def sparse(
+        columns: list[tuple[str, list[str] | None]],
+        ends: NDArray[np.int64],
+        indices: NDArray[np.int64],
+        values: NDArray[np.float64],
+    ) -> Inputs: ...
+    @property
+    def rows(self) -> int: ...
+
+@final
+class Predictor:
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> Predictor: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Predictor: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    @property
+    def space(self) -> str: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def parents(self) -> list[int | None]: ...
+    @property
+    def pairs(self) -> list[tuple[int, int]]: ...
+    @property
+    def form(self) -> str: ...
+    @property
+    def columns(self) -> list[tuple[str, list[str] | None]]: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def parameters(self) -> NDArray[np.float64]: ...
+    @property
+    def training(self) -> tuple[float, int, float, float, float]: ...
+    @property
+    def exact(self) -> bool: ...
+    def predict(
+        self, inputs: Inputs, decision: str, run: Run
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]: ...
+    def best(
+        self, inputs: Inputs, count: int, run: Run
+    ) -> tuple[list[int], tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]]: ...
+    def marginals(self, inputs: Inputs, run: Run) -> NDArray[np.float64]: ...
+    def log_probabilities(
+        self,
+        inputs: Inputs,
+        observed: tuple[str, int, NDArray[np.int64], NDArray[np.uint32]],
+        run: Run,
+    ) -> NDArray[np.float64]: ...
+    def sample(self, inputs: Inputs, count: int, run: Run) -> NDArray[np.uint32]: ...
+    def evaluate(
+        self,
+        inputs: Inputs,
+        observed: tuple[str, int, NDArray[np.int64], NDArray[np.uint32]],
+        decision: str | None,
+        run: Run,
+    ) -> str: ...
+
+def train_predictor(
+    inputs: Inputs,
+    observed: tuple[str, int, NDArray[np.int64], NDArray[np.uint32]],
+    names: list[str],
+    parents: list[int | None],
+    how: str,
+    checkpoint: tuple[str | os.PathLike[str], float] | None,
+    run: Run,
+) -> tuple[Predictor, list[tuple[int, float, float]], list[tuple[float, float]]]: ...
+def read_examples(
+    path: str | os.PathLike[str],
+    space: str,
+    labels: list[str],
+    xml: str | os.PathLike[str] | None,
+    partial: bool,
+) -> tuple[
+    list[tuple[str, list[str] | None]],
+    tuple[list[int], list[int], NDArray[np.float64]],
+    list[str],
+    list[int | None],
+    tuple[list[int], NDArray[np.uint32]] | None,
+    int,
+]: ...

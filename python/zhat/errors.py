@@ -67,3 +67,9 @@ class OverBudgetError(Error, MemoryError):
     """The forecast or the elapsed time exceeds the budget; the message states both and what fits."""
 
     kind = "over-budget"
+
+
+class NotFittedError(InputError, AttributeError):
+    """A query of an estimator before `fit`."""
+
+    kind = "not-fitted"

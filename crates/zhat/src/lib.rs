@@ -52,6 +52,7 @@ mod pages {
         Learning "docs/learning.md";
         Methods "docs/methods.md";
         Pairwise "docs/pairwise.md";
+        Predictors "docs/predictors.md";
         Quadrature "docs/quadrature.md";
         SequenceMrf "docs/sequence-mrf.md";
         Spaces "docs/spaces.md";

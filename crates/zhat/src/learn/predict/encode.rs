@@ -200,7 +200,9 @@ impl Encoder {
         let mut places = vec![None; examples.columns.len()];
         for (at, code) in self.codes.iter().enumerate() {
             let name = &code.column.name;
-            let place = examples.columns.iter().position(|column| column.name == *name);
+            // Usually the columns are in the same order.
+            let here = examples.columns.get(at).filter(|column| column.name == *name).map(|_| at);
+            let place = here.or_else(|| examples.columns.iter().position(|column| column.name == *name));
             let place = place
                 .ok_or_else(|| fail(source, 0, format!("the model's input `{name}` is not in the file")))?;
             places[place] = Some(at);

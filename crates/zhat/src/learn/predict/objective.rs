@@ -143,6 +143,7 @@ impl<'a> Objective<'a> {
             self.inputs.scores(start..end, weights, width, scores);
             let piece =
                 |work: &mut (Work, Vec<f64>), first: usize, scores: &mut [f64]| -> Result<(f64, Vec<f64>)> {
+                    clock.check()?;
                     let lanes = LANES.min(end - first);
                     let (work, turned) = work;
                     turned.resize(channels * lanes, 0.0);

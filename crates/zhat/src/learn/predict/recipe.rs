@@ -224,6 +224,8 @@ impl Recipe {
         run: &Run,
         watch: &mut dyn FnMut(&PredictorCheckpoint) -> Result<bool>,
     ) -> Result<(Predictor, Vec<Candidate>)> {
+        // The choice of λ and the training share one time budget.
+        let run = &run.begun();
         let targets = examples.observed()?;
         let form = self.form(examples, run)?;
         let encoder = Encoder::fit(examples, &self.encoding)?;
