@@ -18,6 +18,9 @@ const CURVATURE: f64 = 0.9;
 /// Maximum number of evaluations in one line search.
 const TRIALS: usize = 30;
 
+/// Applies an approximation of the inverse Hessian to a vector.
+pub type InverseHessian<'a> = dyn Fn(&mut [f64]) + 'a;
+
 /// The state between two steps.
 ///
 /// ```
@@ -104,7 +107,7 @@ impl Lbfgs {
     ///
     /// # Errors
     /// If f fails.
-    pub fn step_in(&mut self, f: &mut Smooth<'_>, initial: Option<&dyn Fn(&mut [f64])>) -> Result<Step> {
+    pub fn step_in(&mut self, f: &mut Smooth<'_>, initial: Option<&InverseHessian<'_>>) -> Result<Step> {
         let (value, mut gradient) = match self.here.take() {
             Some(here) => here,
             None => {
@@ -161,7 +164,7 @@ impl Lbfgs {
     }
 
     /// −H∇f.
-    fn direction(&self, gradient: &[f64], initial: Option<&dyn Fn(&mut [f64])>) -> Vec<f64> {
+    fn direction(&self, gradient: &[f64], initial: Option<&InverseHessian<'_>>) -> Vec<f64> {
         let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
         let mut factors = Vec::with_capacity(self.pairs.len());
         for (s, y) in self.pairs.iter().rev() {

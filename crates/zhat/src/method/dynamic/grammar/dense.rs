@@ -239,12 +239,14 @@ fn for_spans<G: Number, U: Send>(
     for_spans_in_parallel((rows, size), (others, other_size), more, &work);
 }
 
+type SpanWork<'a, G, U> = dyn Fn(&mut Inner<G>, usize, &mut [G], &mut [G], &mut U) + Sync + 'a;
+
 /// The same in parallel, compiled once for each type of number.
 fn for_spans_in_parallel<G: Number, U: Send>(
     (rows, size): (&mut [G], usize),
     (others, other_size): (&mut [G], usize),
     more: &mut [U],
-    work: &(dyn Fn(&mut Inner<G>, usize, &mut [G], &mut [G], &mut U) + Sync),
+    work: &SpanWork<G, U>,
 ) {
     let each = rows.par_chunks_exact_mut(size).zip(others.par_chunks_exact_mut(other_size)).zip(more);
     each.enumerate().for_each_init(Inner::new, |inner, (at, ((row, other), more))| {
