@@ -1,7 +1,7 @@
 //! Structured predictors: training on arrays, predictions, probabilities and files.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2};
@@ -37,7 +37,18 @@ type Trained = (Predictor, Vec<(usize, f64, f64)>, Vec<(f64, f64)>);
 /// The inputs of some rows.
 #[pyclass(frozen, module = "zhat._zhat")]
 pub struct Inputs {
-    inner: Arc<predict::Examples>,
+    rows: usize,
+    /// None after training, which takes the inputs without a copy.
+    inner: Mutex<Option<Arc<predict::Examples>>>,
+}
+
+impl Inputs {
+    /// The inputs; with `take` they are given away.
+    fn get(&self, take: bool) -> PyResult<Arc<predict::Examples>> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = if take { inner.take() } else { inner.clone() };
+        found.ok_or_else(|| error::argument("inputs", "were used for training"))
+    }
 }
 
 fn examples(columns: Columns, rows: usize, cells: Cells) -> Inputs {
@@ -51,7 +62,7 @@ fn examples(columns: Columns, rows: usize, cells: Cells) -> Inputs {
         parents: Vec::new(),
         targets: None,
     };
-    Inputs { inner: Arc::new(inner) }
+    Inputs { rows, inner: Mutex::new(Some(Arc::new(inner))) }
 }
 
 /// Whole numbers as another type.
@@ -97,7 +108,7 @@ impl Inputs {
 
     #[getter]
     fn rows(&self) -> usize {
-        self.inner.rows()
+        self.rows
     }
 }
 
@@ -218,7 +229,7 @@ fn from_json<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> PyResult
     serde_json::from_str(text).map_err(|error| error::argument(name, error.to_string()))
 }
 
-/// Trains a predictor; `how` is a JSON object, `names` are those of the labels, nodes, items or elements, and
+/// Trains a predictor and uses up the inputs; `how` is a JSON object, `names` are those of the labels, nodes, items or elements, and
 /// `checkpoint` is a file and the seconds between writes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
@@ -234,10 +245,10 @@ pub fn train_predictor(
 ) -> PyResult<Trained> {
     let recipe = from_json::<How>("predictor", how)?.recipe();
     let targets = targets_of(&observed)?;
-    let inner = inputs.inner.clone();
+    let inner = inputs.get(true)?;
     let (predictor, steps, candidates) = run.supervise(py, move |run| {
-        let examples = predict::Examples { names, parents, targets: Some(targets), ..(*inner).clone() };
-        drop(inner);
+        let inner = Arc::try_unwrap(inner).unwrap_or_else(|shared| (*shared).clone());
+        let examples = predict::Examples { names, parents, targets: Some(targets), ..inner };
         let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
         let from = kept
             .map(|kept| kept.0)
@@ -292,7 +303,7 @@ impl Predictor {
         run: &Run,
         work: impl FnOnce(&predict::Predictor, &predict::Inputs, &zhat::Run) -> Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        let (predictor, examples) = (self.inner.clone(), inputs.inner.clone());
+        let (predictor, examples) = (self.inner.clone(), inputs.get(false)?);
         run.supervise(py, move |run| {
             let encoded = predictor.inputs(&examples, run)?;
             drop(examples);
@@ -420,7 +431,7 @@ impl Predictor {
         let found = self.with_inputs(py, inputs, run, move |predictor, inputs, run| {
             predictor.predict(inputs, decision, run)
         })?;
-        self.told(py, found, &[inputs.inner.rows(), self.inner.names().len()])
+        self.told(py, found, &[inputs.rows, self.inner.names().len()])
     }
 
     /// The number of structures found for every row, and the structures of all rows with their
@@ -449,7 +460,7 @@ impl Predictor {
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let found =
             self.with_inputs(py, inputs, run, |predictor, inputs, run| predictor.marginals(inputs, run))?;
-        let (rows, n) = (inputs.inner.rows(), self.inner.names().len());
+        let (rows, n) = (inputs.rows, self.inner.names().len());
         let sets = matches!(self.inner.space(), Space::Labels | Space::Hierarchy);
         let shape = if sets { vec![rows, n] } else { vec![rows, n, n] };
         array::handed_over(py, found.concat(), &shape)
@@ -481,7 +492,7 @@ impl Predictor {
         let found = self.with_inputs(py, inputs, run, move |predictor, inputs, run| {
             predictor.sample(inputs, count, run)
         })?;
-        let shape = [inputs.inner.rows(), count, self.inner.names().len()];
+        let shape = [inputs.rows, count, self.inner.names().len()];
         array::handed_over(py, found.into_iter().flatten().flatten().collect(), &shape)
     }
 

@@ -60,7 +60,7 @@ def _matrix(x: Any) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiubO":
         raise InputError(f"X: values of type {array.dtype} cannot be used; expected numbers, or a frame")
     try:
-        numbers: Any = array.astype(np.float64)
+        numbers: Any = array.astype(np.float64, copy=False)
     except ValueError as error:
         raise InputError(f"X: {error}; columns of categories are accepted in frames") from None
     if masked:
