@@ -27,7 +27,8 @@ def with_parser(make):
 if __name__ == "__main__":
     timing.main(
         {
-            "nltk-viterbi": {"grammar": with_parser(ViterbiParser)},
+            # Its own limit of 5 s is lifted; the benchmark has one.
+            "nltk-viterbi": {"grammar": with_parser(lambda grammar: ViterbiParser(grammar, max_time=None))},
             "nltk-inside-chart": {"grammar": with_parser(InsideChartParser)},
         }
     )
