@@ -1,4 +1,4 @@
-//! `cargo xtask bench exact | bounds | chain | tree`: compares zhat with other tools.
+//! `cargo xtask bench exact | bounds | chain | tree | predictors`: compares zhat with other tools.
 
 use crate::environment;
 use crate::shell::{Outcome, Step, root, target};
@@ -21,6 +21,10 @@ pub fn exact(args: &[&str]) -> Outcome {
 pub fn bounds(args: &[&str]) -> Outcome {
     let results = target().join("bench-bounds.jsonl").to_string_lossy().into_owned();
     beside("bounds", &[&["--results", &results], args].concat())
+}
+
+pub fn predictors(args: &[&str]) -> Outcome {
+    beside("predictors", args)
 }
 
 /// Runs `bench/NAME/run.py` with the Python package, in an environment with the packages of

@@ -24,6 +24,7 @@ cargo xtask bench exact [FILTER…]   compares zhat with other tools for exact i
 cargo xtask bench bounds [FILTER…]  compares zhat with other tools for approximate inference
 cargo xtask bench chain             compares zhat with other libraries on chains
 cargo xtask bench tree              compares zhat with other libraries on trees
+cargo xtask bench predictors        compares structured predictors with others; needs ZHAT_DATA
 cargo xtask data mushroom FOLDER    fetches the mushroom table from the Rust registry";
 
 fn main() -> ExitCode {
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         ["bench", "bounds", rest @ ..] => bench::bounds(rest),
         ["bench", "chain", rest @ ..] => bench::chain(rest),
         ["bench", "tree", rest @ ..] => bench::tree(rest),
+        ["bench", "predictors", rest @ ..] => bench::predictors(rest),
         ["data", "mushroom", folder] => data::mushroom(folder),
         _ => Err(USAGE.into()),
     };

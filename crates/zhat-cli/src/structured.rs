@@ -13,7 +13,7 @@ use zhat::learn::predict::file::{
 };
 use zhat::learn::predict::{
     Bin, Decision, Encoding, Evaluation, Examples, Form, Fourier, Learning, Method, Predictor, RankingModel,
-    ReadOptions, Recipe, Scaling, Space, evaluate, folds, read_examples,
+    ReadOptions, Recipe, Regret, Scaling, Space, Training, evaluate, folds, read_examples,
 };
 use zhat::{Error, Result, Run};
 
@@ -116,7 +116,8 @@ fn recipe(arguments: &RecipeArguments, examples: &Examples, run: &Run) -> Result
         .gap(arguments.gap)
         .iterations(arguments.iterations)
         .samples(arguments.samples)
-        .batch(arguments.batch);
+        .batch(arguments.batch)
+        .share(arguments.step_share);
     let fourier =
         arguments.fourier.map(|features| Fourier { features, gamma: arguments.gamma, seed: run.seed() });
     let scaling = match arguments.scaling {
@@ -151,19 +152,19 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     let kept = arguments.checkpoint.as_deref();
     let from = kept.filter(|path| path.exists()).map(read_predictor_checkpoint).transpose()?;
     let (mut last, mut told, mut steps, mut begun) = (Instant::now(), Instant::now(), 0, None);
-    let mut newest = None;
+    let (mut newest, mut regret) = (None, None);
     let attention = signals::patient_attention();
     let (predictor, candidates) = recipe.fit(&examples, from, &run, &mut |now| {
         let progress = now.progress();
-        steps = progress.step;
+        (steps, regret) = (progress.step, now.regret());
         let (first, since) = *begun.get_or_insert((progress.step, Instant::now()));
         if told.elapsed() >= TOLD {
             let each = since.elapsed().as_secs_f64() / (progress.step - first).max(1) as f64;
             let left = each * (now.expected().saturating_sub(progress.step)) as f64;
             eprintln!(
-                "step {}: objective {:.6}, certified gap {:.1e}, about {} left",
+                "step {}: objective {}, certified gap {:.1e}, about {} left",
                 progress.step,
-                progress.objective,
+                objective(progress.objective),
                 progress.gap,
                 units::seconds(left)
             );
@@ -191,13 +192,20 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         _ => 0,
     };
     if arguments.budget.json {
-        let members = json!({
+        let mut members = json!({
             "space": predictor.form().space(), "rows": training.rows, "inputs": predictor.encoder().width(),
             "width": predictor.names().len(), "pairs": pairs, "parameters": predictor.parameters().len(),
             "lambda": training.lambda, "candidates": candidates, "steps": steps,
             "objective": json_number(training.objective), "gap": json_number(training.gap),
             "confidence": training.confidence, "converged": converged, "seed": run.seed(), "seconds": seconds,
         });
+        if let Some(regret) = &regret {
+            members["regret"] = json!({
+                "steps": regret.steps, "measured": json_number(measured(regret, training)),
+                "sample_bound": json_number(regret.sample_bound()),
+                "radius_bound": json_number(regret.radius_bound()), "confidence": regret.confidence(),
+            });
+        }
         output::print_object("structured train", members)?;
         return Ok(output::ended());
     }
@@ -220,15 +228,40 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         (
             "objective",
             format!(
-                "{:.6}, at most {:.1e} above its minimum, {certified}{late}",
-                training.objective, training.gap
+                "{}, at most {:.1e} above its minimum, {certified}{late}",
+                objective(training.objective),
+                training.gap
             ),
         ),
+    ]);
+    if let Some(regret) = &regret {
+        let known = measured(regret, training);
+        let measured =
+            if known.is_finite() { format!("at most {known:.4} measured, ") } else { String::new() };
+        let bound = format!(
+            "bound {:.4} at confidence {}; {} steps",
+            regret.sample_bound(),
+            regret.confidence(),
+            regret.steps
+        );
+        facts.push(("regret", measured + &bound));
+    }
+    facts.extend([
         ("training", format!("{steps} steps, {}", units::seconds(seconds))),
         ("written", arguments.output.display().to_string()),
     ]);
     output::print(&output::facts(&facts))?;
     Ok(output::ended())
+}
+
+/// The objective as text; it is not known where log Z is out of reach.
+fn objective(value: f64) -> String {
+    if value.is_nan() { "unknown (log Z is out of reach)".into() } else { format!("{value:.6}") }
+}
+
+/// The measured regret, from the certified lower bound on the minimum.
+fn measured(regret: &Regret, training: &Training) -> f64 {
+    regret.measured(training.objective - training.gap)
 }
 
 fn model(predictor: &Predictor, pairs: usize) -> String {
@@ -289,7 +322,7 @@ fn guarantee(predictor: &Predictor) -> Value {
         true => json!({"kind": "exact"}),
         false => json!({
             "kind": "heuristic",
-            "reason": "the label graph is too dense for exact sums; probabilities are estimates",
+            "reason": "the label graph is too dense for exact sums; predictions state their own guarantees",
         }),
     }
 }
@@ -316,7 +349,15 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
                 let each: Vec<Value> = found
                     .iter()
                     .map(|one| {
-                        json!({"prediction": shown(&predictor, &one.structure), "log_probability": json_number(one.log_probability)})
+                        let mut object = json!({
+                            "prediction": shown(&predictor, &one.structure),
+                            "log_probability": json_number(one.log_probability),
+                        });
+                        if !predictor.is_exact() {
+                            object["guarantee"] = one.guarantee.to_json();
+                            object["choice"] = one.choice.to_json();
+                        }
+                        object
                     })
                     .collect();
                 let mut object = json!({"line": examples.lines[row], "predictions": each});
@@ -336,6 +377,9 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
         text += "rank,";
     }
     text += "prediction,probability";
+    if !predictor.is_exact() {
+        text += ",guarantee,choice";
+    }
     if marginals.is_some() {
         events.iter().for_each(|(name, _)| text += &format!(",{}", cell(name)));
     }
@@ -347,6 +391,10 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
                 text += &format!("{},", rank + 1);
             }
             text += &format!("{},{}", cell(&shown(&predictor, &one.structure)), one.log_probability.exp());
+            if !predictor.is_exact() {
+                let words = [&one.guarantee, &one.choice].map(|guarantee| guarantee.to_string());
+                words.iter().for_each(|words| text += &format!(",{}", cell(words)));
+            }
             if let Some(marginals) = &marginals {
                 events.iter().for_each(|(_, at)| text += &format!(",{}", marginals[row][*at]));
             }

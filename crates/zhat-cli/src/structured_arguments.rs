@@ -77,12 +77,17 @@ pub struct RecipeArguments {
     /// Training method
     #[arg(long, value_enum, default_value = "batch")]
     pub method: MethodArgument,
-    /// Samples per row and step of sampled and online training; 0 for exact expectations (online only)
+    /// Samples per row and step of sampled and online training, for sampled training at the first step; 0 for
+    /// exact expectations (online only)
     #[arg(long, default_value_t = 1)]
     pub samples: usize,
     /// Rows per step of online training
     #[arg(long, default_value_t = 1)]
     pub batch: usize,
+    /// Share a of the curvature in the step 1/(2aλt) of online training, from 0.01 to 1; below 1 the regret of
+    /// samples grows with the logarithm of the number of steps
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    pub step_share: f64,
     /// Stop once the objective is certified to be this close to its minimum, in nats per row
     #[arg(long, default_value_t = 1e-6)]
     pub gap: f64,

@@ -139,6 +139,64 @@ fn runs_repeat_resume_and_cross_validate() {
 }
 
 #[test]
+fn killed_and_resumed_training_writes_the_same_bytes() {
+    let folder = Folder::new("structured-killed");
+    folder.write("h.arff", &hierarchy(3000));
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    for (number, method) in [
+        "--method batch --gap 0 --iterations 60",
+        "--method sampled --gap 0 --iterations 25",
+        "--method online --gap 0 --batch 100 --iterations 60",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let line = format!("structured train h.arff --space hierarchy --lambda 1e-5 --seed 3 {method}");
+        let line: Vec<&str> = line.split_whitespace().collect();
+        let (whole, model, kept) = (format!("w{number}"), format!("m{number}"), format!("c{number}"));
+        folder.ok(&[line.as_slice(), &["-o", &whole]].concat());
+        let again = [line.as_slice(), &["-o", &model, "--checkpoint", &kept, "--keep-every", "0"]].concat();
+        let mut child = folder.command(&again).stdout(std::process::Stdio::null()).spawn().unwrap();
+        let begun = std::time::Instant::now();
+        while !folder.path().join(&kept).exists() && begun.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!folder.path().join(&model).exists(), "{method}: it had ended before it was killed");
+        folder.ok(&again);
+        assert!(read(&model) == read(&whole), "{method}");
+    }
+}
+
+/// Eighteen labels with all pairs: training by samples, and predictions that state their guarantees.
+#[test]
+fn dense_label_graphs_are_trained_by_samples() {
+    let folder = Folder::new("structured-dense");
+    let names: Vec<String> = (0..18).map(|i| format!("l{i}")).collect();
+    let mut text = format!("a,{}\n", names.join(","));
+    for row in 0..8 {
+        let labels = (0..18).map(|i| if (row * 5 + i * 3) % 7 < 2 { "1" } else { "0" });
+        text += &format!("{},{}\n", (row as f64).sin(), labels.collect::<Vec<_>>().join(","));
+    }
+    folder.write("d.csv", &text);
+    let line =
+        format!("structured train d.csv --labels {} --pairs all --lambda 1 -o m.zhat", names.join(","));
+    let line: Vec<&str> = line.split_whitespace().collect();
+    let refused = folder.run(&line);
+    assert!(refused.status() != 0 && refused.stderr().contains("sampled gradients would work"));
+    let more = ["--method", "sampled", "--samples", "4", "--gap", "20", "--iterations", "40"];
+    let learned = folder.json(&[line.as_slice(), &more].concat());
+    assert!(learned["objective"].is_null() && learned["converged"] == true, "{learned}");
+    assert_eq!(learned["confidence"], 0.95);
+    let found = folder.json(&["structured", "predict", "d.csv", "-m", "m.zhat"]);
+    let first = &found["rows"][0]["predictions"][0];
+    assert!(first["guarantee"]["kind"].is_string() && first["choice"]["kind"].is_string(), "{first}");
+    let printed = folder.ok(&["structured", "predict", "d.csv", "-m", "m.zhat"]);
+    assert!(printed.starts_with("line,prediction,probability,guarantee,choice\n"), "{printed}");
+}
+
+#[test]
 fn mistakes_end_with_status_2_and_write_nothing() {
     let folder = Folder::new("structured-mistakes");
     folder.write("l.csv", &labels(20));

@@ -4,6 +4,7 @@
 
 mod aligned;
 mod buffer;
+mod cholesky;
 mod double;
 mod elementary;
 mod gather;
@@ -24,6 +25,7 @@ mod vector;
 pub(crate) use aligned::{Aligned, POOL_BYTES};
 pub use buffer::map_large_blocks;
 pub(crate) use buffer::{Pool, filled};
+pub(crate) use cholesky::Cholesky;
 pub(crate) use double::Double;
 /// ```
 /// let mut x = [0.0, 1.0, f64::NEG_INFINITY];

@@ -96,6 +96,15 @@ impl Lbfgs {
     /// # Errors
     /// If f fails.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
+        self.step_in(f, None)
+    }
+
+    /// One step; `initial` applies an approximation of the inverse Hessian, with which H starts in place of a
+    /// multiple of the identity.
+    ///
+    /// # Errors
+    /// If f fails.
+    pub fn step_in(&mut self, f: &mut Smooth<'_>, initial: Option<&dyn Fn(&mut [f64])>) -> Result<Step> {
         let (value, mut gradient) = match self.here.take() {
             Some(here) => here,
             None => {
@@ -104,7 +113,7 @@ impl Lbfgs {
             }
         };
         let stationarity = largest(&gradient);
-        let mut direction = self.direction(&gradient);
+        let mut direction = self.direction(&gradient, initial);
         let mut slope = dot(&gradient, &direction);
         let spoilt = slope >= 0.0 || !slope.is_finite();
         if spoilt {
@@ -117,7 +126,8 @@ impl Lbfgs {
             self.here = Some((value, gradient));
             return Ok(stays);
         }
-        let first = if spoilt || self.pairs.is_empty() { (1.0 / stationarity).min(1.0) } else { 1.0 };
+        let scaled = initial.is_some() || !self.pairs.is_empty();
+        let first = if spoilt || !scaled { (1.0 / stationarity).min(1.0) } else { 1.0 };
         let found = search(f, &self.point, Mark { step: 0.0, value, slope }, &direction, first);
         drop(direction);
         let found = match found {
@@ -151,7 +161,7 @@ impl Lbfgs {
     }
 
     /// −H∇f.
-    fn direction(&self, gradient: &[f64]) -> Vec<f64> {
+    fn direction(&self, gradient: &[f64], initial: Option<&dyn Fn(&mut [f64])>) -> Vec<f64> {
         let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
         let mut factors = Vec::with_capacity(self.pairs.len());
         for (s, y) in self.pairs.iter().rev() {
@@ -159,7 +169,9 @@ impl Lbfgs {
             add_multiple(&mut q, -factor, y);
             factors.push(factor);
         }
-        if let Some((s, y)) = self.pairs.back() {
+        if let Some(initial) = initial {
+            initial(&mut q);
+        } else if let Some((s, y)) = self.pairs.back() {
             let scale = dot(s, y) / dot(y, y);
             q.iter_mut().for_each(|q| *q *= scale);
         }

@@ -67,6 +67,11 @@ pub(crate) fn largest_f1(model: &SpaceModel, hidden: bool, run: &Run, clock: &Cl
             }
         }
     }
+    Ok(f1_of_joint(&joint, empty, n))
+}
+
+/// The set of largest expected F1, from P(yᵢ = 1, |y| = s) at i·(n + 1) + s and P(y is empty).
+pub(crate) fn f1_of_joint(joint: &[f64], empty: f64, n: usize) -> Vec<u32> {
     let mut best = (empty, vec![0; n]);
     for k in 1..=n {
         let weight = |i: usize| (1..=n).map(|s| 2.0 * joint[i * (n + 1) + s] / (s + k) as f64).sum::<f64>();
@@ -82,7 +87,7 @@ pub(crate) fn largest_f1(model: &SpaceModel, hidden: bool, run: &Run, clock: &Cl
             best = (value, set);
         }
     }
-    Ok(best.1)
+    best.1
 }
 
 /// The most probable structures of a space model, without its hidden root.

@@ -9,11 +9,11 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::predictor::Training;
 use super::train::{PredictorCheckpoint, PredictorProgress, Search};
-use super::{Encoder, Form, Learning, Predictor};
+use super::{Encoder, Form, Learning, Predictor, Regret};
 use crate::error::{Error, Result};
 use crate::io::tensor_file::{self, TensorFile};
 use crate::io::write_atomically;
@@ -22,6 +22,11 @@ use crate::tensor::{Tensor, TensorMap};
 
 const KIND: &str = "predictor";
 const CHECKPOINT: &str = "predictor-checkpoint";
+
+/// Reads a number that is null in JSON if it is not known.
+pub(super) fn known<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
 
 /// A JSON text of the metadata.
 fn text<T: DeserializeOwned>(tensors: &TensorMap, name: &str) -> Result<T> {
@@ -83,8 +88,11 @@ struct Rest {
     /// L-BFGS: the maximum number of pairs, and the value at the point.
     history: usize,
     value: Option<f64>,
-    /// Online training: the number of steps.
-    steps: Option<u64>,
+    /// Sampled and online training: number of steps whose radius was too large.
+    #[serde(default)]
+    noisy: usize,
+    /// Online training: the sums of its steps.
+    sums: Option<Regret>,
 }
 
 fn finite(number: f64) -> Option<f64> {
@@ -107,7 +115,8 @@ pub fn write_predictor_checkpoint(now: &PredictorCheckpoint, path: &Path) -> Res
         idle: now.idle,
         history: 0,
         value: None,
-        steps: None,
+        noisy: 0,
+        sums: None,
     };
     let mut tensors = Vec::new();
     match &now.search {
@@ -122,13 +131,14 @@ pub fn write_predictor_checkpoint(now: &PredictorCheckpoint, path: &Path) -> Res
             let pieces = pairs.flat_map(|(s, y)| [s, y]).map(Cow::Borrowed).collect();
             tensors.push(Tensor::of_pieces::<f64>("pairs", &[count, 2, size], pieces));
         }
-        Search::Sampled { point, ahead, best } => {
+        Search::Sampled { point, ahead, best, noisy } => {
+            rest.noisy = *noisy;
             for (name, vector) in [("point", point), ("ahead", ahead), ("best", best)] {
                 tensors.push(Tensor::new(name, &[vector.len()], vector.as_slice()));
             }
         }
-        Search::Online { point, average, step } => {
-            rest.steps = Some(*step);
+        Search::Online { point, average, noisy, sums } => {
+            (rest.noisy, rest.sums) = (*noisy, Some(*sums));
             for (name, vector) in [("point", point), ("average", average)] {
                 tensors.push(Tensor::new(name, &[vector.len()], vector.as_slice()));
             }
@@ -151,10 +161,12 @@ pub fn read_predictor_checkpoint(path: &Path) -> Result<PredictorCheckpoint> {
     let size = point.len();
     let search = if tensors.has("average") {
         let average = tensors.take_shaped("average", &[size], "[n]")?;
-        Search::Online { point, average, step: rest.steps.unwrap_or(0) }
+        let sums = rest.sums.unwrap_or_else(|| Regret::new(&rest.how));
+        Search::Online { point, average, noisy: rest.noisy, sums }
     } else if tensors.has("ahead") {
         let ahead = tensors.take_shaped("ahead", &[size], "[n]")?;
-        Search::Sampled { point, ahead, best: tensors.take_shaped("best", &[size], "[n]")? }
+        let best = tensors.take_shaped("best", &[size], "[n]")?;
+        Search::Sampled { point, ahead, best, noisy: rest.noisy }
     } else {
         let here = match rest.value {
             Some(value) => Some((value, tensors.take_shaped::<f64>("gradient", &[size], "[n]")?)),
@@ -174,7 +186,7 @@ pub fn read_predictor_checkpoint(path: &Path) -> Result<PredictorCheckpoint> {
         data: rest.data,
         progress: PredictorProgress {
             step: rest.step,
-            objective: or_infinite(rest.objective),
+            objective: rest.objective.unwrap_or(f64::NAN),
             gap: or_infinite(rest.gap),
         },
         first_gap: or_infinite(rest.first_gap),

@@ -162,6 +162,29 @@ impl Inputs {
         }
     }
 
+    /// XᵀX, row-major.
+    pub(crate) fn gram(&self) -> Vec<f64> {
+        let n = self.columns;
+        let mut gram = vec![0.0; n * n];
+        match &self.values {
+            Numbers::Dense(numbers) => {
+                let x = Matrix::row_major(numbers, self.rows, n);
+                multiply(x.transposed(), x, &mut gram, false);
+            }
+            Numbers::Sparse { .. } => {
+                for row in 0..self.rows {
+                    let (indices, values) = self.sparse_row(row);
+                    for (&i, x) in indices.iter().zip(values) {
+                        for (&j, y) in indices.iter().zip(values) {
+                            gram[i as usize * n + j as usize] += x * y;
+                        }
+                    }
+                }
+            }
+        }
+        gram
+    }
+
     /// A sum over all numbers that identifies the data in checkpoints.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mix = |hash: u64, bits: u64| (hash ^ bits).wrapping_mul(0x0100_0000_01b3).rotate_left(17);

@@ -32,6 +32,7 @@ pub mod file;
 pub(crate) mod form;
 mod inputs;
 mod measures;
+mod metric;
 mod objective;
 mod predictor;
 mod recipe;
@@ -46,4 +47,4 @@ pub use measures::{Bin, Evaluation, area, evaluate, kendall, reliability, spearm
 pub use predictor::{Decision, Prediction, Predictor, Training};
 pub use recipe::{Candidate, RankingModel, Recipe, folds, others};
 pub use targets::{Blocks, Ranks, Sets, Targets};
-pub use train::{Learning, Method, PredictorCheckpoint, PredictorProgress, Trained, train};
+pub use train::{Learning, Method, PredictorCheckpoint, PredictorProgress, Regret, Trained, train};

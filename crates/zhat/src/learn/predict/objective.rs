@@ -18,6 +18,8 @@ use crate::run::Clock;
 
 /// Memory of the scores of one block of rows, in bytes.
 const BLOCK_BYTES: usize = 1 << 24;
+/// Number of power iterations for the largest eigenvalue.
+const POWER_STEPS: usize = 40;
 
 /// The regularised negative log-likelihood of a data set.
 pub(crate) struct Objective<'a> {
@@ -25,6 +27,8 @@ pub(crate) struct Objective<'a> {
     pub inputs: &'a Inputs,
     pub targets: &'a Targets,
     pub lambda: f64,
+    /// The factor of the sum of losses: 1/m, unless these rows are a part of a larger data set.
+    scale: f64,
     /// Σ‖xᵢ‖.
     norms: f64,
     /// Σ‖xᵢ‖².
@@ -36,7 +40,13 @@ impl<'a> Objective<'a> {
     pub fn new(compiled: &'a Compiled, inputs: &'a Inputs, targets: &'a Targets, lambda: f64) -> Self {
         let squares = inputs.squares();
         let norms = squares.iter().map(|square| square.sqrt()).sum();
-        Objective { compiled, inputs, targets, lambda, norms, squares: squares.iter().sum() }
+        let scale = 1.0 / inputs.rows().max(1) as f64;
+        Objective { compiled, inputs, targets, lambda, scale, norms, squares: squares.iter().sum() }
+    }
+
+    /// The same with another factor of the sum of losses.
+    pub fn scaled(self, scale: f64) -> Self {
+        Objective { scale, ..self }
     }
 
     /// The length of θ.
@@ -87,17 +97,19 @@ impl<'a> Objective<'a> {
             let lanes = rows.len();
             family.upward(scores, lanes, Mode::Sum, work, losses);
             let mut means = vec![0.0; scores.len()];
-            let mut structure = vec![0; family.width()];
             for (lane, row) in rows.enumerate() {
                 let mut random = streams.block(row as u64);
                 let weight = 1.0 / samples as f64;
-                for _ in 0..samples {
-                    family.decode(scores, (lane, lanes), work, Some(&mut random), &mut structure);
-                    if let Some(failure) = work.failure.take() {
-                        return Err(failure);
-                    }
-                    family.features(&structure, &mut |channel| means[channel * lanes + lane] += weight);
-                }
+                family.draw(
+                    scores,
+                    (lane, lanes),
+                    work,
+                    (samples, &mut random),
+                    clock,
+                    &mut |structure| {
+                        family.features(structure, &mut |channel| means[channel * lanes + lane] += weight);
+                    },
+                )?;
                 let observed = self.targets.structure(row).unwrap_or_default();
                 family.features(&observed, &mut |channel| {
                     losses[lane] -= scores[channel * lanes + lane];
@@ -165,7 +177,7 @@ impl<'a> Objective<'a> {
             }
             self.inputs.add_gradient(start..end, scores, width, &mut sum);
         }
-        let scale = 1.0 / rows as f64;
+        let scale = self.scale;
         let (by_input, constant) = gradient.split_at_mut(weights.len());
         sum.write(width, by_input);
         constant.copy_from_slice(&constant_sums);
@@ -191,28 +203,45 @@ impl<'a> Objective<'a> {
     /// Bound on the rounding error of the gradient, in norm.
     fn rounding(&self, point: &[f64]) -> f64 {
         let channels = self.compiled.family.channels() as f64;
-        let squares = self.squares / self.inputs.rows().max(1) as f64;
+        let squares = self.squares * self.scale;
         let terms = 64.0 + 2.0 * channels.sqrt();
         f64::EPSILON
             * (terms * (channels * squares).sqrt() + 2.0 * self.lambda * f64::dot(point, point).sqrt())
     }
 
-    /// √(Σ R²‖xᵢ‖²/m²), where R is the radius of the features of the family: the standard deviation of a
+    /// √(Σ R²‖xᵢ‖²)/m, where R is the radius of the features of the family: the standard deviation of a
     /// gradient with one sample per row is at most this.
     pub fn spread(&self) -> f64 {
-        self.compiled.family.radius() * self.squares.sqrt() / self.inputs.rows().max(1) as f64
+        self.compiled.family.radius() * self.squares.sqrt() * self.scale
     }
 
-    /// An upper bound on the largest eigenvalue of the Hessian.
+    /// An estimate of an upper bound on the largest eigenvalue of the Hessian: 2λ + R²·μ, where μ is the largest
+    /// eigenvalue of XᵀX/m, found by power iteration with an allowance of a tenth.
     pub fn curvature(&self) -> f64 {
         let radius = self.compiled.family.radius();
-        2.0 * self.lambda + radius * radius * self.squares / self.inputs.rows().max(1) as f64
+        let trace = self.squares * self.scale;
+        let (rows, columns) = (self.inputs.rows(), self.inputs.columns());
+        let mut vector: Vec<f64> = (0..columns).map(|i| 1.0 + 0.5 * (i as f64).sin()).collect();
+        let (mut products, mut largest) = (vec![0.0; rows], 0.0);
+        for _ in 0..POWER_STEPS {
+            let norm = f64::dot(&vector, &vector).sqrt();
+            if norm == 0.0 {
+                break;
+            }
+            f64::multiply(&mut vector, 1.0 / norm);
+            self.inputs.scores(0..rows, &vector, 1, &mut products);
+            largest = f64::dot(&products, &products) * self.scale;
+            let mut sum = self.inputs.gradient(1);
+            self.inputs.add_gradient(0..rows, &products, 1, &mut sum);
+            sum.write(1, &mut vector);
+        }
+        2.0 * self.lambda + radius * radius * trace.min(1.1 * largest)
     }
 
     /// An upper bound on the norm of the minimiser: at θ = 0 the loss is ln |Y|, and at the minimum 2λθ is a
     /// mean of differences of feature vectors.
     pub fn norm_bound(&self) -> f64 {
-        let mean = self.norms / self.inputs.rows().max(1) as f64;
+        let mean = self.norms * self.scale;
         let radius = self.compiled.family.radius();
         (self.compiled.family.log_count() / self.lambda).sqrt().min(radius * mean / self.lambda)
     }

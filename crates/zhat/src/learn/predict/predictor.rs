@@ -27,7 +27,8 @@ pub struct Training {
     pub lambda: f64,
     /// The number of rows.
     pub rows: usize,
-    /// The objective.
+    /// The objective; NaN where log Z is out of reach.
+    #[serde(deserialize_with = "super::file::known")]
     pub objective: f64,
     /// Certified upper bound on the distance of the objective from its minimum.
     pub gap: f64,
@@ -68,8 +69,12 @@ pub struct Prediction {
     pub structure: Vec<u32>,
     /// ln p of the structure.
     pub log_probability: f64,
-    /// The weaker of the guarantees of the structure and of its probability.
+    /// The guarantee of ln p.
     pub guarantee: Guarantee,
+    /// The guarantee of the choice: exact, or bounds on the distance from the best structure. The distance is
+    /// in ln p for the most probable structures, otherwise in the expected loss: the share of wrong labels for
+    /// Hamming, 1 − F1 for F1.
+    pub choice: Guarantee,
 }
 
 /// The scores of some rows, channel by channel.
@@ -251,8 +256,8 @@ impl Predictor {
         }
         let family = &self.compiled.family;
         if !family.has_sums() {
-            return self.each_row(inputs, run, &clock, |scores, model| {
-                row::predict(self, scores, model, decision, run)
+            return self.each_row(inputs, run, &clock, |row, model| {
+                row::predict(&self.row(row, model, run, &clock), decision)
             });
         }
         self.each_block(inputs, run, &clock, |block, work| {
@@ -304,6 +309,7 @@ impl Predictor {
                 log_probability: family.score(block.scores, (lane, lanes), &structure) - log_z[lane],
                 structure,
                 guarantee: Guarantee::Exact,
+                choice: Guarantee::Exact,
             };
             Ok(structures.into_iter().enumerate().map(predict).collect())
         })
@@ -352,7 +358,9 @@ impl Predictor {
         let clock = run.start("marginals");
         let (family, n) = (&self.compiled.family, self.form.width());
         if !family.has_sums() {
-            return self.each_row(inputs, run, &clock, |_, model| Ok(row::marginals(self, model, run)?.0));
+            return self.each_row(inputs, run, &clock, |row, model| {
+                Ok(row::marginals(&self.row(row, model, run, &clock))?.0)
+            });
         }
         self.each_block(inputs, run, &clock, |block, work| {
             let lanes = block.rows.len();
@@ -394,13 +402,9 @@ impl Predictor {
         }
         let clock = run.start("likelihood");
         if !self.compiled.family.has_sums() {
-            let rows = std::sync::atomic::AtomicUsize::new(0);
-            // One row after the other, so that the counter is the row.
-            return self.each_row(inputs, run, &clock, |scores, model| {
-                let row = rows.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            return self.each_row(inputs, run, &clock, |row, model| {
                 let structure = targets.structure(row).unwrap_or_default();
-                Ok(self.compiled.family.score(scores, (0, 1), &structure)
-                    - row::log_partition(model, run)?.value)
+                Ok(row::log_probability(&self.row(row, model, run, &clock), &structure)?.0)
             });
         }
         self.each_block(inputs, run, &clock, |block, work| {
@@ -429,15 +433,12 @@ impl Predictor {
             let mut all = Vec::with_capacity(lanes);
             for (lane, row) in block.rows.clone().enumerate() {
                 let mut random = streams.block(row as u64);
-                let mut draw = || {
-                    let mut structure = vec![0; family.width()];
-                    family.decode(block.scores, (lane, lanes), work, Some(&mut random), &mut structure);
-                    structure
-                };
-                all.push((0..count).map(|_| draw()).collect());
-                if let Some(failure) = work.failure.take() {
-                    return Err(failure);
-                }
+                let mut own = Vec::with_capacity(count);
+                let at = (lane, lanes);
+                family.draw(block.scores, at, work, (count, &mut random), &clock, &mut |structure| {
+                    own.push(structure.to_vec());
+                })?;
+                all.push(own);
             }
             Ok(all)
         })
@@ -452,9 +453,9 @@ impl Predictor {
         let clock = run.start("best structures");
         let family = &self.compiled.family;
         if !family.has_sums() {
-            return Err(Error::NoAnswer(
-                "the best sets of a dense label graph are not known; one can be predicted".into(),
-            ));
+            return self.each_row(inputs, run, &clock, |row, model| {
+                row::best(&self.row(row, model, run, &clock), k)
+            });
         }
         self.each_block(inputs, run, &clock, |block, work| {
             let lanes = block.rows.len();
@@ -477,6 +478,7 @@ impl Predictor {
                     log_probability: family.score(block.scores, (lane, lanes), &structure) - log_z[lane],
                     structure,
                     guarantee: Guarantee::Exact,
+                    choice: Guarantee::Exact,
                 };
                 all.push(structures.into_iter().map(predict).collect());
             }
@@ -484,30 +486,30 @@ impl Predictor {
         })
     }
 
-    /// Calls `work` for every row with its scores and its space model, one after the other: each query of the
-    /// model may itself use all threads.
+    /// Calls `work` for every row and its space model, one after the other: each query of the model may itself
+    /// use all threads.
     fn each_row<T: Send>(
         &self,
         inputs: &Inputs,
         run: &Run,
         clock: &Clock<'_>,
-        work: impl Fn(&[f64], &SpaceModel) -> Result<T> + Sync,
+        work: impl Fn(usize, &SpaceModel) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        let rows = self.each_block(inputs, run, clock, |block, _| {
-            let lanes = block.rows.len();
-            let one = |lane: usize| {
-                let own: Vec<f64> = block.scores.iter().skip(lane).step_by(lanes).copied().collect();
-                Ok((own, self.space_model(&block, lane)?))
-            };
-            (0..lanes).map(one).collect()
+        let models = self.each_block(inputs, run, clock, |block, _| {
+            (0..block.rows.len()).map(|lane| self.space_model(&block, lane)).collect()
         })?;
-        let count = rows.len();
+        let count = models.len();
         let mut all = Vec::with_capacity(count);
-        for (row, (scores, model)) in rows.iter().enumerate() {
+        for (row, model) in models.iter().enumerate() {
             clock.step("prediction", row, count)?;
-            all.push(work(scores, model)?);
+            all.push(work(row, model)?);
         }
         Ok(all)
+    }
+
+    /// A row whose sums are out of reach.
+    fn row<'a>(&self, row: usize, model: &'a SpaceModel, run: &'a Run, clock: &'a Clock<'a>) -> row::Row<'a> {
+        row::Row { model, hidden: usize::from(self.hidden_root()), number: row as u64, run, clock }
     }
 
     /// Whether the space model of a row has an additional first node, the root of all trees.

@@ -2,33 +2,44 @@
 //!
 //! | method | gradient | step |
 //! |---|---|---|
-//! | batch | exact, all rows | L-BFGS |
+//! | batch | exact, all rows | L-BFGS, started with an approximate Hessian |
 //! | sampled | exact samples of all rows, with a certified radius | accelerated projected gradient, step 1/L |
 //! | online | some rows, exact or from exact samples | step 1/(2λt), averaged with weights ∝ t |
 //!
 //! f(θ) − min f ≤ (‖g‖ + r)²/(4λ), where r bounds the error of the gradient g: rounding for exact gradients.
 //! The mean of S samples of each of m rows, whose features lie in balls of radius Rᵢ, has the error r =
 //! √(ΣRᵢ²/(m²S))·(1 + √(2 ln 1/δ)) with probability 1 − δ (bounded differences of a norm whose mean is at most
-//! the root). The confidence of a whole run is shared out over its steps as δ_t = 6δ/(π²t²). An online run
-//! evaluates the exact gradient of all rows at its average once per pass.
+//! the root). The confidence of a whole run is shared out over its steps as δ_t = 6δ/(π²t²). S is
+//! the requested number times (1 + k)² after k steps whose radius exceeded half the norm of their gradient; with a
+//! constant S the radius would grow with t, and no later point could have a smaller certified gap than the first.
+//! An online run evaluates the gradient of all rows at its average once per pass.
+//!
+//! The negative log-likelihood of a partial ranking is not convex, except that of Plackett–Luce without ties
+//! before other items. Only f ≥ 0 is then known of the minimum, so the certified gap is f(θ) itself, and training
+//! stops when ‖g‖²/(4λ) is at most the requested gap.
 //!
 //! The whole state can be saved ([`PredictorCheckpoint`]): a resumed run gives the same bits as an uninterrupted one.
 
+mod regret;
+mod step;
+
+pub use regret::Regret;
+
 use serde::{Deserialize, Serialize};
 
-use super::form::Compiled;
+use super::metric::Metric;
 use super::objective::Objective;
 use super::{Form, Inputs, Targets};
 use crate::error::{Error, Result};
-use crate::numeric::Elementwise;
 use crate::optimize::Lbfgs;
 use crate::options::{ABOVE_ZERO, COUNT, FROM_ZERO, INSIDE_UNIT, ITERATIONS, Options, Range, options};
-use crate::random::Streams;
-use crate::run::{Clock, Run};
+use crate::run::Run;
 
 const PHASE: &str = "training";
 /// History of L-BFGS, in pairs.
 const HISTORY: usize = 10;
+/// Range of the share of the curvature.
+const SHARE: Range = Range::closed(0.01, 1.0);
 /// L-BFGS stops after this many steps without progress, which rounding errors would dominate.
 const IDLE: usize = 10;
 
@@ -58,11 +69,14 @@ pub struct Learning {
     pub gap: f64,
     /// Maximum number of steps, or of passes over the rows for online training.
     pub iterations: usize,
-    /// Samples per row and step: at least 1 for sampled gradients; for online training, 0 for exact
-    /// expectations.
+    /// Samples per row and step: for sampled gradients at least 1, and the number at the first step; for online
+    /// training, 0 for exact expectations.
     pub samples: usize,
     /// Rows per step of online training.
     pub batch: usize,
+    /// The share a of the curvature that sets the step 1/(2aλt) of online training. Below 1, the regret of
+    /// sampled gradients grows as ln T ([`Regret`]).
+    pub share: f64,
     /// Probability δ that the certified gap of a run with sampled gradients fails.
     pub failure: f64,
 }
@@ -74,6 +88,7 @@ options!(Learning {
     iterations: usize => ITERATIONS,
     samples: usize => COUNT,
     batch: usize => Range::whole(1, 1_000_000_000),
+    share: f64 => SHARE,
     failure: f64 => INSIDE_UNIT
 });
 
@@ -86,6 +101,7 @@ impl Default for Learning {
             iterations: 1000,
             samples: 1,
             batch: 1,
+            share: 1.0,
             failure: 0.05,
         }
     }
@@ -96,7 +112,7 @@ impl Default for Learning {
 pub struct PredictorProgress {
     /// Number of steps, or of passes for online training.
     pub step: usize,
-    /// The objective; with sampled gradients at the last evaluated point.
+    /// The objective; with sampled gradients at the last evaluated point, and NaN where log Z is out of reach.
     pub objective: f64,
     /// Certified upper bound on the distance of the objective at the best point from its minimum.
     pub gap: f64,
@@ -106,8 +122,20 @@ pub struct PredictorProgress {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Search {
     Lbfgs(Lbfgs),
-    Sampled { point: Vec<f64>, ahead: Vec<f64>, best: Vec<f64> },
-    Online { point: Vec<f64>, average: Vec<f64>, step: u64 },
+    Sampled {
+        point: Vec<f64>,
+        ahead: Vec<f64>,
+        best: Vec<f64>,
+        /// Number of steps whose radius was too large.
+        noisy: usize,
+    },
+    Online {
+        point: Vec<f64>,
+        average: Vec<f64>,
+        /// Number of passes whose radius was too large, where sums are out of reach.
+        noisy: usize,
+        sums: Regret,
+    },
 }
 
 /// The whole training state between two steps.
@@ -138,6 +166,14 @@ impl PredictorCheckpoint {
         }
     }
 
+    /// The regret of an online run so far, and its bound.
+    pub fn regret(&self) -> Option<Regret> {
+        match &self.search {
+            Search::Online { sums, .. } => Some(*sums),
+            _ => None,
+        }
+    }
+
     /// The expected number of steps, if the gap continues to fall at the same rate.
     pub fn expected(&self) -> usize {
         let (first, now) = (self.first_gap, self.progress.gap);
@@ -163,6 +199,8 @@ pub struct Trained {
     pub converged: bool,
     /// The confidence of the gap: 1 for exact gradients.
     pub confidence: f64,
+    /// The regret of an online run, and its bound.
+    pub regret: Option<Regret>,
 }
 
 fn fingerprint(form: &Form, inputs: &Inputs, targets: &Targets, run: &Run) -> u64 {
@@ -211,16 +249,11 @@ pub fn train(
     check_method(form, targets, how)?;
     let samples = how.method != Method::Batch && how.samples > 0;
     let compiled = if samples { form.compile_or_sample(run)? } else { form.compile()? };
-    if !compiled.family.has_sums() {
-        return Err(Error::NoAnswer(
-            "the label graph is too dense for exact sums, and sampled gradients are not supported for it"
-                .into(),
-        ));
-    }
     let objective = Objective::new(&compiled, inputs, targets, how.lambda);
     let dimension = objective.dimension();
     let vectors = if how.method == Method::Batch { 2 * HISTORY + 8 } else { 8 };
-    let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64;
+    let metric = if how.method == Method::Batch { Metric::bytes(&objective) } else { 0.0 };
+    let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64 + metric;
     run.require_memory(PHASE, bytes)?;
     let data = fingerprint(form, inputs, targets, run);
     let mut now = match from {
@@ -243,13 +276,36 @@ pub fn train(
             };
             let search = match how.method {
                 Method::Batch => Search::Lbfgs(Lbfgs::new(point, HISTORY)),
-                Method::Sampled => Search::Sampled { ahead: point.clone(), best: point.clone(), point },
-                Method::Online => Search::Online { average: point.clone(), point, step: 0 },
+                Method::Sampled => {
+                    Search::Sampled { ahead: point.clone(), best: point.clone(), point, noisy: 0 }
+                }
+                // The bounds on the regret need a start within the bound on the norm.
+                Method::Online => Search::Online {
+                    average: step::projected(&point, objective.norm_bound()),
+                    point: step::projected(&point, objective.norm_bound()),
+                    noisy: 0,
+                    sums: Regret::new(how),
+                },
             };
             let progress = PredictorProgress { step: 0, objective: f64::INFINITY, gap: f64::INFINITY };
             let (first_gap, least) = (f64::INFINITY, f64::INFINITY);
             PredictorCheckpoint { how: *how, data, progress, first_gap, least, idle: 0, search }
         }
+    };
+    let setting = step::Setting {
+        objective: &objective,
+        curvature: match how.method {
+            Method::Sampled => run.install(|| objective.curvature()),
+            _ => f64::NAN,
+        },
+        metric: match how.method {
+            Method::Batch => run.install(|| Metric::new(&objective)),
+            _ => None,
+        },
+        bound: objective.norm_bound(),
+        convex: form.is_convex(targets),
+        run,
+        clock: &clock,
     };
     let done = |now: &PredictorCheckpoint| {
         now.progress.gap <= how.gap || now.progress.step >= how.iterations || now.idle >= IDLE
@@ -258,9 +314,9 @@ pub fn train(
         clock.progress(PHASE, now.progress.step as u64, now.expected() as u64);
         let before = now.clone();
         let step = run.install(|| match how.method {
-            Method::Batch => batch(&objective, &mut now, &clock),
-            Method::Sampled => sampled(&objective, &mut now, run, &clock),
-            Method::Online => online(&compiled, &objective, &mut now, run, &clock),
+            Method::Batch => setting.batch(&mut now),
+            Method::Sampled => setting.sampled(&mut now),
+            Method::Online => setting.online(&mut now),
         });
         match step {
             // The time ran out during the step, which is discarded.
@@ -286,6 +342,7 @@ pub fn train(
         } else {
             1.0
         },
+        regret: now.regret(),
     })
 }
 
@@ -308,107 +365,6 @@ fn check_method(form: &Form, targets: &Targets, how: &Learning) -> Result<()> {
         let message = "partial rankings need exact gradients; batch, or online with samples=0, would work";
         return Err(Error::argument("method", message));
     }
-    Ok(())
-}
-
-fn batch(objective: &Objective<'_>, now: &mut PredictorCheckpoint, clock: &Clock<'_>) -> Result<()> {
-    let Search::Lbfgs(lbfgs) = &mut now.search else { return Ok(()) };
-    let step = lbfgs.step(&mut |point, gradient| objective.evaluate(point, gradient, clock))?;
-    let (point, _, here, _) = lbfgs.parts();
-    let gap = here.map_or(f64::INFINITY, |(_, gradient)| objective.gap(gradient, point, 0.0));
-    now.idle = if step.objective < now.least { 0 } else { now.idle + 1 };
-    now.least = now.least.min(step.objective);
-    now.progress = PredictorProgress { step: now.progress.step + 1, objective: step.objective, gap };
-    Ok(())
-}
-
-/// Scales a point to a maximum norm.
-fn project(point: &mut [f64], bound: f64) {
-    let norm = f64::dot(point, point).sqrt();
-    if norm > bound {
-        f64::multiply(point, bound / norm);
-    }
-}
-
-/// The radius of a sampled gradient at step t, at its share of the confidence.
-fn sampling_radius(objective: &Objective<'_>, how: &Learning, step: usize) -> f64 {
-    let failure = 6.0 * how.failure / (std::f64::consts::PI * step as f64).powi(2);
-    objective.spread() / (how.samples as f64).sqrt() * (1.0 + (2.0 * (1.0 / failure).ln()).sqrt())
-}
-
-fn sampled(
-    objective: &Objective<'_>,
-    now: &mut PredictorCheckpoint,
-    run: &Run,
-    clock: &Clock<'_>,
-) -> Result<()> {
-    let Search::Sampled { point, ahead, best } = &mut now.search else { return Ok(()) };
-    let (how, step) = (now.how, now.progress.step + 1);
-    let streams = Streams::new(
-        run.seed().wrapping_add((step as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-        "predict sampled",
-    );
-    let mut gradient = vec![0.0; point.len()];
-    let value = objective.sampled(ahead, &mut gradient, how.samples, &streams, clock)?;
-    let radius = sampling_radius(objective, &how, step);
-    let gap = objective.gap(&gradient, ahead, radius);
-    if gap < now.progress.gap {
-        best.copy_from_slice(ahead);
-    }
-    let curvature = objective.curvature();
-    let root = (curvature / (2.0 * how.lambda)).sqrt();
-    let momentum = (root - 1.0) / (root + 1.0);
-    let mut next: Vec<f64> = ahead.iter().zip(&gradient).map(|(y, g)| y - g / curvature).collect();
-    project(&mut next, objective.norm_bound());
-    for ((ahead, next), old) in ahead.iter_mut().zip(&next).zip(point.iter()) {
-        *ahead = next + momentum * (next - old);
-    }
-    *point = next;
-    now.progress = PredictorProgress { step, objective: value, gap: gap.min(now.progress.gap) };
-    Ok(())
-}
-
-/// One pass over all rows in random order, then the exact gradient of all rows at the average.
-fn online(
-    compiled: &Compiled,
-    objective: &Objective<'_>,
-    now: &mut PredictorCheckpoint,
-    run: &Run,
-    clock: &Clock<'_>,
-) -> Result<()> {
-    let Search::Online { point, average, step } = &mut now.search else { return Ok(()) };
-    let (how, pass) = (now.how, now.progress.step as u64 + 1);
-    let mut rows: Vec<usize> = (0..objective.inputs.rows()).collect();
-    Streams::new(run.seed(), "predict order").block(pass).shuffle(&mut rows);
-    let bound = objective.norm_bound();
-    let mut gradient = vec![0.0; point.len()];
-    for some in rows.chunks(how.batch) {
-        let (inputs, targets) = (objective.inputs.select(some), objective.targets.select(some));
-        let part = Objective::new(compiled, &inputs, &targets, how.lambda);
-        *step += 1;
-        let t = *step as f64;
-        if how.samples == 0 {
-            part.evaluate(point, &mut gradient, clock)?;
-        } else {
-            let seed = run.seed().wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            part.sampled(point, &mut gradient, how.samples, &Streams::new(seed, "predict online"), clock)?;
-        }
-        // Weights ∝ t give an error of 1/t; a plain average would give ln t / t.
-        let weight = 2.0 / (t + 1.0);
-        average.iter_mut().zip(point.iter()).for_each(|(a, x)| *a += weight * (x - *a));
-        let rate = 1.0 / (2.0 * how.lambda * t);
-        point.iter_mut().zip(&gradient).for_each(|(x, g)| *x -= rate * g);
-        project(point, bound);
-    }
-    let (value, radius) = if compiled.family.has_sums() {
-        (objective.evaluate(average, &mut gradient, clock)?, 0.0)
-    } else {
-        let streams = Streams::new(run.seed().wrapping_add(pass), "predict online gap");
-        let value = objective.sampled(average, &mut gradient, how.samples, &streams, clock)?;
-        (value, sampling_radius(objective, &how, pass as usize))
-    };
-    let gap = objective.gap(&gradient, average, radius);
-    now.progress = PredictorProgress { step: pass as usize, objective: value, gap };
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use crate::random::{Stream, Streams};
 use crate::run::Clock;
 
 /// Number of sweeps after which the chains are considered not to meet.
-const MOST_SWEEPS: u64 = 1 << 22;
+pub(super) const MOST_SWEEPS: u64 = 1 << 22;
 
 /// A pairwise model of labels 0 and 1.
 pub(super) struct Spins {
@@ -78,8 +78,24 @@ impl Spins {
         }
     }
 
-    /// A state at inverse temperature β, and the number of sweeps used.
-    pub fn draw(&self, beta: f64, random: &mut Stream, state: &mut [u32], clock: &Clock<'_>) -> Result<u64> {
+    /// Whether the smallest and largest states meet within this many sweeps, for the given random numbers.
+    pub fn meet(&self, beta: f64, sweeps: u64, streams: &Streams) -> bool {
+        let (mut least, mut largest) = (vec![0; self.fields.len()], vec![1; self.fields.len()]);
+        (0..sweeps).any(|time| {
+            self.sweep(beta, &mut streams.block(time), &mut least, &mut largest);
+            least == largest
+        })
+    }
+
+    /// A state at inverse temperature β, and the number of sweeps used; an error if the chains have not met
+    /// after `most` sweeps.
+    pub fn draw(
+        &self,
+        (beta, most): (f64, u64),
+        random: &mut Stream,
+        state: &mut [u32],
+        clock: &Clock<'_>,
+    ) -> Result<u64> {
         let past = Streams::new(random.bits(), "coupling from the past");
         let mut largest = vec![0; state.len()];
         let (mut start, mut spent) = (1u64, 0);
@@ -97,7 +113,7 @@ impl Spins {
                 return Ok(spent);
             }
             clock.check()?;
-            if start >= MOST_SWEEPS {
+            if start >= most {
                 return Err(Error::NoAnswer(format!(
                     "the chains have not met after {start} sweeps: the couplings are too strong for coupling from the past"
                 )));

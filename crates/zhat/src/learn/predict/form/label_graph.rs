@@ -131,7 +131,7 @@ impl LabelGraph {
 fn too_wide(log2: f64) -> Error {
     Error::OverBudget {
         needs: format!("exact sums over the label graph need a table of 2^{log2:.0} entries"),
-        budget: format!("2^{LOG2_TABLE} entries; fewer pairs would work"),
+        budget: format!("2^{LOG2_TABLE} entries; fewer pairs or sampled gradients would work"),
         fitting: Vec::new(),
     }
 }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::Targets;
 use crate::error::{Error, Result};
 use crate::random::Stream;
-use crate::run::Run;
+use crate::run::{Clock, Run};
 
 /// Maximum number of rows that are evaluated together. It is constant, so that results do not depend on the
 /// number of threads.
@@ -49,8 +49,6 @@ pub(crate) struct Work {
     pub row: Vec<f64>,
     /// Means of the features.
     pub means: Vec<f64>,
-    /// The first error of a sampler.
-    pub failure: Option<Error>,
 }
 
 /// Resizes a buffer and fills it with a value.
@@ -196,20 +194,48 @@ impl Form {
         Ok(Compiled { family, by_input })
     }
 
-    /// Exact sums if they are within reach, otherwise exact samples, for sets with scores of pairs.
+    /// Exact sums if their tables fit the memory budget, otherwise exact samples, for sets with scores of pairs.
     pub(crate) fn compile_or_sample(&self, run: &Run) -> Result<Compiled> {
-        let (pairs, parents, by_input) = match (self.compile(), self) {
-            (Err(Error::OverBudget { .. }), Form::Labels { pairs, pairs_by_input, .. }) => {
+        // For one thread, so that the choice does not depend on their number.
+        let fits = |made: &Compiled| made.family.bytes(LANES) <= run.memory() as f64;
+        match self.compile() {
+            Err(Error::OverBudget { .. }) => {}
+            Ok(made) if !fits(&made) => {}
+            made => return made,
+        }
+        self.compile_samples()
+    }
+
+    /// Exact samples in place of sums, for sets with scores of pairs.
+    pub(crate) fn compile_samples(&self) -> Result<Compiled> {
+        let (pairs, parents, by_input) = match self {
+            Form::Labels { pairs, pairs_by_input, .. } if !pairs.is_empty() => {
                 (pairs, [].as_slice(), *pairs_by_input)
             }
-            (Err(Error::OverBudget { .. }), Form::Hierarchy { pairs, parents, pairs_by_input }) => {
+            Form::Hierarchy { pairs, parents, pairs_by_input } if !pairs.is_empty() => {
                 (pairs, parents.as_slice(), *pairs_by_input)
             }
-            (made, _) => return made,
+            _ => return self.compile(),
         };
-        let family = SampledSets::new(self.width(), pairs, parents, run)?;
+        let family = SampledSets::new(self.width(), pairs, parents)?;
         let by_input = self.width() + if by_input { pairs.len() } else { 0 };
         Ok(Compiled { family: Box::new(family), by_input })
+    }
+
+    /// Whether the negative log-likelihood of these structures is known to be convex in the scores. For a
+    /// partial ranking it is a difference of convex functions, except for Plackett–Luce without ties before
+    /// other items.
+    pub(crate) fn is_convex(&self, targets: &Targets) -> bool {
+        let Targets::Ranks(ranks) = targets else { return true };
+        (0..targets.rows()).all(|row| match self {
+            Form::PlackettLuce { .. } => {
+                let own = ranks.row(row);
+                let tied = |rank: u32| own.iter().filter(|other| **other == rank).count() > 1;
+                let last = own.iter().copied().max().unwrap_or(0);
+                own.iter().all(|&rank| rank == 0 || rank == last || !tied(rank))
+            }
+            _ => targets.structure(row).is_some(),
+        })
     }
 
     /// Checks that observed structures belong to the space.
@@ -295,7 +321,7 @@ pub(crate) trait Family: Send + Sync + std::fmt::Debug {
     fn means(&self, scores: &[f64], lanes: usize, work: &mut Work, means: &mut [f64]);
 
     /// One structure of a row, after an upward pass: with sums a sample, with maxima the best structure. `at`
-    /// is the row and the number of rows.
+    /// is the row and the number of rows. Like the upward pass and the means, only for families with sums.
     fn decode(
         &self,
         scores: &[f64],
@@ -304,6 +330,32 @@ pub(crate) trait Family: Send + Sync + std::fmt::Debug {
         random: Option<&mut Stream>,
         structure: &mut [u32],
     );
+
+    /// Calls `each` for `count` samples of a row, after an upward pass with sums. `at` is the row and the number
+    /// of rows.
+    ///
+    /// # Errors
+    /// If the time is over, or no exact sampler is fast enough.
+    #[allow(clippy::too_many_arguments)]
+    fn draw(
+        &self,
+        scores: &[f64],
+        at: (usize, usize),
+        work: &mut Work,
+        (count, random): (usize, &mut Stream),
+        clock: &Clock<'_>,
+        each: &mut dyn FnMut(&[u32]),
+    ) -> Result<()> {
+        let mut structure = vec![0; self.width()];
+        for i in 0..count {
+            if i % 1024 == 0 {
+                clock.check()?;
+            }
+            self.decode(scores, at, work, Some(random), &mut structure);
+            each(&structure);
+        }
+        Ok(())
+    }
 
     /// Calls `add` for every feature of a structure that is not zero; all features are 0 or 1.
     fn features(&self, structure: &[u32], add: &mut dyn FnMut(usize));

@@ -1,16 +1,15 @@
 //! Sets with scores of pairs whose graph is too dense for exact sums: exact samples only.
 //!
-//! Every sample is drawn from the space model of its row by [`PerfectSampling`]: coupling from the past where
-//! pairs attract each other or are weak, rejection otherwise. There is no log Z and there are no means; training
-//! uses gradients from samples, with their certified radius.
+//! Samples are drawn from the space model of a row by coupling from the past or rejection
+//! ([`crate::method::space::perfect`]). There is no log Z and there are no means: training uses gradients from
+//! samples, with their certified radius.
 
 use super::{Family, Mode, Work};
-use crate::error::{Error, Result};
-use crate::method::space::PerfectSampling;
+use crate::error::Result;
+use crate::method::space::perfect::exact_samples;
 use crate::model::space::{Hypercube, Scores, SpaceModel, Structures, Subtrees};
-use crate::query::Sample;
 use crate::random::Stream;
-use crate::run::Run;
+use crate::run::Clock;
 
 /// Sets of labels, or of nodes of a hierarchy, with scores of pairs.
 #[derive(Debug)]
@@ -19,8 +18,6 @@ pub(crate) struct SampledSets {
     pairs: Vec<(usize, usize)>,
     /// Labels, or nodes with an additional first node, the root of all trees.
     space: Structures,
-    /// Budget of the samples.
-    run: Run,
 }
 
 impl SampledSets {
@@ -28,12 +25,7 @@ impl SampledSets {
     ///
     /// # Errors
     /// If the parents are not those of a forest.
-    pub fn new(
-        labels: usize,
-        pairs: &[(usize, usize)],
-        parents: &[Option<usize>],
-        run: &Run,
-    ) -> Result<Self> {
+    pub fn new(labels: usize, pairs: &[(usize, usize)], parents: &[Option<usize>]) -> Result<Self> {
         let space = if parents.is_empty() {
             Hypercube::new(labels)?.into()
         } else {
@@ -41,28 +33,23 @@ impl SampledSets {
             let tree: Vec<Option<usize>> = std::iter::once(None).chain(parents.iter().map(above)).collect();
             Subtrees::new(&tree, false)?.into()
         };
-        Ok(SampledSets { labels, pairs: pairs.to_vec(), space, run: run.begun().unobserved() })
+        Ok(SampledSets { labels, pairs: pairs.to_vec(), space })
     }
 
-    fn draw(
-        &self,
-        scores: &[f64],
-        (lane, lanes): (usize, usize),
-        random: &mut Stream,
-        structure: &mut [u32],
-    ) -> Result<()> {
-        let hidden = self.space.as_space().width() - self.labels;
+    /// 1 if the space model has an additional first node.
+    fn hidden(&self) -> usize {
+        self.space.as_space().width() - self.labels
+    }
+
+    /// The space model of a row.
+    fn model(&self, scores: &[f64], (lane, lanes): (usize, usize)) -> Result<SpaceModel> {
+        let hidden = self.hidden();
         let score = |channel: usize| scores[channel * lanes + lane];
         let single: Vec<f64> = std::iter::repeat_n(0.0, hidden).chain((0..self.labels).map(score)).collect();
         let pairs = self.pairs.iter().enumerate();
         let pairs: Vec<(usize, usize, f64)> =
             pairs.map(|(k, &(i, j))| (i + hidden, j + hidden, score(self.labels + k))).collect();
-        let model = SpaceModel::new(self.space.clone(), Scores::pairwise(single, &pairs)?)?;
-        let run = self.run.clone().with_seed(random.bits());
-        let samples = PerfectSampling::default().sample(&model, 1, &run)?.value;
-        let state = samples.iter().next().ok_or_else(|| Error::NoAnswer("there is no sample".into()))?;
-        structure.iter_mut().zip(&state[hidden..]).for_each(|(y, &drawn)| *y = drawn as u32);
-        Ok(())
+        SpaceModel::new(self.space.clone(), Scores::pairwise(single, &pairs)?)
     }
 }
 
@@ -80,7 +67,7 @@ impl Family for SampledSets {
     }
 
     fn bytes(&self, _: usize) -> f64 {
-        64.0 * self.channels() as f64
+        128.0 * self.channels() as f64
     }
 
     fn upward(&self, _: &[f64], _: usize, _: Mode, _: &mut Work, out: &mut [f64]) {
@@ -93,19 +80,33 @@ impl Family for SampledSets {
 
     fn decode(
         &self,
-        scores: &[f64],
-        at: (usize, usize),
-        work: &mut Work,
-        random: Option<&mut Stream>,
+        _: &[f64],
+        _: (usize, usize),
+        _: &mut Work,
+        _: Option<&mut Stream>,
         structure: &mut [u32],
     ) {
-        let drawn = match random {
-            Some(random) => self.draw(scores, at, random, structure),
-            None => Err(Error::NoAnswer("the best set of a dense label graph is found row by row".into())),
-        };
-        if let Err(error) = drawn {
-            work.failure.get_or_insert(error);
-        }
+        structure.fill(0);
+    }
+
+    fn draw(
+        &self,
+        scores: &[f64],
+        at: (usize, usize),
+        _: &mut Work,
+        (count, random): (usize, &mut Stream),
+        clock: &Clock<'_>,
+        each: &mut dyn FnMut(&[u32]),
+    ) -> Result<()> {
+        let (model, hidden) = (self.model(scores, at)?, self.hidden());
+        let mut structure = vec![0; model.width()];
+        exact_samples(&model, 1.0, clock, |draw| {
+            for _ in 0..count {
+                draw(random, &mut structure)?;
+                each(&structure[hidden..]);
+            }
+            Ok(())
+        })
     }
 
     fn features(&self, structure: &[u32], add: &mut dyn FnMut(usize)) {

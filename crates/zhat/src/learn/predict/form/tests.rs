@@ -211,12 +211,13 @@ fn check_samples(form: &Form, family: &dyn Family, draws: u32, number: u64) {
     family.upward(&scores, lanes, Mode::Sum, &mut work, &mut log_z);
     let mut random = Streams::new(7, "form samples").block(number);
     let mut counts = vec![0.0; all.len()];
-    for _ in 0..draws {
-        let mut y = vec![0; form.width()];
-        family.decode(&scores, (lane, lanes), &mut work, Some(&mut random), &mut y);
-        assert!(work.failure.is_none());
-        counts[all.iter().position(|other| *other == y).unwrap()] += 1.0;
-    }
+    let run = Run::default();
+    let many = (draws as usize, &mut random);
+    family
+        .draw(&scores, (lane, lanes), &mut work, many, &run.start("test"), &mut |y| {
+            counts[all.iter().position(|other| other == y).unwrap()] += 1.0;
+        })
+        .unwrap();
     // Rare structures are put together.
     let (mut chi, mut cells, mut rest) = (0.0, -1.0, (0.0, 0.0));
     for (count, weight) in counts.iter().zip(&weights) {
@@ -247,8 +248,7 @@ fn samples_follow_the_distribution() {
             _ => continue,
         };
         if !pairs.is_empty() {
-            let run = Run::default().with_threads(1);
-            let family = SampledSets::new(form.width(), pairs, &parents, &run).unwrap();
+            let family = SampledSets::new(form.width(), pairs, &parents).unwrap();
             check_samples(&form, &family, 2_000, number as u64);
         }
     }

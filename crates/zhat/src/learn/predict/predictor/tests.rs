@@ -224,3 +224,73 @@ fn unusable_parts_and_questions_are_refused() {
         Predictor::new(made.form().clone(), vec![], made.encoder().clone(), vec![], Training::default());
     assert!(message(short.unwrap_err()).contains("names"));
 }
+
+/// Decisions from exact samples, for label graphs and a hierarchy with all pairs. Each guarantee fails with
+/// probability 0.01; more than 3 failures of 6 have probability 2e-7.
+#[test]
+fn decisions_from_samples_are_within_their_bounds() {
+    let run = Run::default().with_seed(3);
+    let clock = run.start("test");
+    let all =
+        |n: usize| -> Vec<(usize, usize)> { (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect() };
+    let forms = [
+        Form::Labels { labels: 4, pairs: all(4), pairs_by_input: false },
+        Form::Labels { labels: 5, pairs: all(5), pairs_by_input: true },
+        Form::Hierarchy {
+            parents: vec![None, Some(0), Some(0), None],
+            pairs: vec![(1, 2), (0, 3)],
+            pairs_by_input: false,
+        },
+    ];
+    let mut failures = [0; 5];
+    for (number, form) in forms.iter().enumerate() {
+        let (made, inputs, scores) = predictor(form, 20 + number as u64);
+        for at in [0, 30] {
+            let model = made.row_model(&inputs, at, &run).unwrap();
+            let row = made.row(at, &model, &run, &clock);
+            let law = law(form, &scores[at]);
+            let probability = |y: &[u32]| law.iter().find(|(other, _)| other == y).unwrap().1;
+            let expected = |value: &dyn Fn(&[u32]) -> f64| law.iter().map(|(y, p)| p * value(y)).sum::<f64>();
+            let most = |value: &dyn Fn(&[u32]) -> f64| {
+                law.iter().map(|(h, _)| value(h)).fold(f64::NEG_INFINITY, f64::max)
+            };
+            let limit = |guarantee: &Guarantee| match guarantee {
+                Guarantee::Bounds { low, high, confidence } => {
+                    assert!(*low == 0.0 && *confidence >= 0.99);
+                    *high + 1e-12
+                }
+                other => panic!("{other:?}"),
+            };
+            let (best, choice) = row::annealed(&row).unwrap();
+            let below = most(&|h| probability(h).ln()) - probability(&best).ln();
+            failures[0] += u32::from(below > limit(&choice));
+            let (values, radius) = row::sampled_marginals(&row).unwrap();
+            let wrong = (0..form.width())
+                .any(|i| (values[i] - expected(&|y| f64::from(y[i]))).abs() > limit(&radius));
+            failures[1] += u32::from(wrong);
+            let (set, choice) = row::above_half(&values, &radius);
+            let loss = |h: &[u32]| {
+                expected(&|y| y.iter().zip(h).filter(|(a, b)| a != b).count() as f64) / form.width() as f64
+            };
+            failures[2] += u32::from(loss(&set) + most(&|h| -loss(h)) > limit(&choice));
+            let (set, choice) = row::largest_f1(&row).unwrap();
+            let value = |h: &[u32]| expected(&|y| f1(y, h));
+            failures[3] += u32::from(most(&|h| value(h)) - value(&set) > limit(&choice));
+            let mut ranked: Vec<f64> = law.iter().map(|(_, p)| *p).collect();
+            ranked.sort_by(|a, b| b.total_cmp(a));
+            let found = row::best(&row, 6).unwrap();
+            assert!(found.len() <= 6 && !found.is_empty());
+            let late = found.iter().zip(&ranked).any(|(one, p)| {
+                assert!((one.log_probability - probability(&one.structure).ln()).abs() < 1e-9);
+                p.ln() - one.log_probability > limit(&one.choice)
+            });
+            let missed = ranked.iter().filter(|p| **p >= row::found_probability(4096, 0.01)).count();
+            failures[4] += u32::from(late || found.len() < missed.min(6));
+            for decision in [Decision::MostProbable, Decision::Hamming, Decision::F1] {
+                let one = row::predict(&row, decision).unwrap();
+                assert!((one.log_probability - probability(&one.structure).ln()).abs() < 1e-9);
+            }
+        }
+    }
+    assert!(failures.iter().all(|count| *count <= 3), "{failures:?}");
+}

@@ -19,11 +19,13 @@
 mod entropy;
 mod means;
 mod source;
+mod tempered;
 
 use serde::{Deserialize, Serialize};
 
 pub use source::Sampler;
 pub(super) use source::Source;
+pub(crate) use tempered::exact_samples;
 
 use super::oracle::Prepared;
 use super::pilot::Pilot;

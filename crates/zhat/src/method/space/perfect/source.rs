@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::method::space::coupling::Spins;
+use crate::method::space::coupling::{MOST_SWEEPS, Spins};
 use crate::method::space::oracle::Prepared;
 use crate::method::space::pilot::Pilot;
 use crate::method::space::{ROUND, SpaceModel};
@@ -32,6 +32,8 @@ pub(in crate::method::space) struct Source<'a> {
     model: &'a SpaceModel,
     pub(super) sampler: Sampler,
     spins: Option<Spins>,
+    /// Number of sweeps after which a sample by coupling fails.
+    pub(super) most_sweeps: u64,
 }
 
 /// Maximum number of META moves that are stored. Earlier ones are recomputed.
@@ -64,7 +66,7 @@ impl<'a> Source<'a> {
             Sampler::Coupling if spins.is_none() => fail(
                 "coupling is for the hypercube with single and pairwise scores; auto, rejection and meta are possible",
             ),
-            _ => Ok(Source { model, sampler, spins }),
+            _ => Ok(Source { model, sampler, spins, most_sweeps: MOST_SWEEPS }),
         }
     }
 
@@ -139,7 +141,7 @@ impl AtTemperature<'_> {
     ) -> Result<Drawn> {
         let (model, beta) = (self.source.model, self.beta);
         if let (Sampler::Coupling, Some(spins)) = (self.source.sampler, &self.source.spins) {
-            let cost = spins.draw(beta, random, structure, clock)?;
+            let cost = spins.draw((beta, self.source.most_sweeps), random, structure, clock)?;
             return Ok(Drawn { score: model.score(structure)?, cost });
         }
         if self.source.sampler == Sampler::Meta {

@@ -1,0 +1,52 @@
+"""The data sets, read independently of zhat."""
+
+import csv
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+RANKINGS = ("authorship", "bodyfat", "glass", "housing", "iris", "stock", "vehicle")
+
+
+class Rows(NamedTuple):
+    """Inputs, targets, and the line of each row in its file."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    lines: list[int]
+
+    def some(self, rows: np.ndarray) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.inputs[rows], self.targets[rows], [self.lines[row] for row in rows])
+
+
+def folder() -> Path:
+    """The folder of all data sets."""
+    return Path(os.environ["ZHAT_DATA"]) / "data"
+
+
+def emotions(part: str = "") -> tuple[Path, Rows]:
+    """The file and the rows of emotions: all, or the part `-train` or `-test`; the last six columns are labels."""
+    path = folder() / "multilabel/emotions" / f"emotions{part}.arff"
+    lines, rows = [], []
+    inside = False
+    for number, text in enumerate(path.read_text().splitlines(), 1):
+        if inside and text.strip() and not text.startswith("%"):
+            rows.append([float(cell) for cell in text.split(",")])
+            lines.append(number)
+        inside = inside or text.strip().lower() == "@data"
+    table = np.array(rows)
+    return path, Rows(table[:, :-6], table[:, -6:].astype(int), lines)
+
+
+def ranking(name: str) -> tuple[Path, Rows]:
+    """The file and the rows of a label-ranking set; the targets are ranks from 1."""
+    path = folder() / "label-ranking" / f"{name}.csv"
+    with path.open() as file:
+        header, *rows = csv.reader(file)
+    table = np.array([[float(cell) for cell in row] for row in rows if row])
+    inputs = [i for i, column in enumerate(header) if column.startswith("A")]
+    ranks = [i for i, column in enumerate(header) if column.startswith("L")]
+    return path, Rows(table[:, inputs], table[:, ranks].astype(int), list(range(2, len(table) + 2)))
