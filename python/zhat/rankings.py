@@ -69,6 +69,7 @@ class LabelRanker(StructuredPredictor):
         method: str = "batch",
         samples: int = 1,
         batch: int = 1,
+        step_share: float = 1.0,
         gap: float = 1e-6,
         failure: float = 0.05,
         max_iter: int = 1000,
@@ -92,6 +93,7 @@ class LabelRanker(StructuredPredictor):
         self.method = method
         self.samples = samples
         self.batch = batch
+        self.step_share = step_share
         self.gap = gap
         self.failure = failure
         self.max_iter = max_iter
