@@ -61,8 +61,8 @@ class LabelSetClassifier(StructuredPredictor):
     >>> model = zhat.LabelSetClassifier(pairs="all", alpha=0.01).fit(X, y)
     >>> model.classes_.tolist(), model.predict([[1.5]]).tolist()
     (['rain', 'wet'], [[1, 1]])
-    >>> model.predict_structures([[1.5], [-1.5]])
-    [Prediction(('rain', 'wet'), probability 0.9611), Prediction((), probability 0.812)]
+    >>> [(one.structure, round(one.probability, 2)) for one in model.predict_structures([[1.5], [-1.5]])]
+    [(('rain', 'wet'), 0.96), ((), 0.81)]
     >>> model.log_prob([[1.5]], [["wet"]]).shape  # of a set that never occurred
     (1,)
     >>> model.converged_, model.gap_ <= 1e-6
