@@ -31,12 +31,18 @@ ORDERS = {
 }
 LAMBDAS = "--lambda 1e-2,1e-3,1e-4 --lambda-folds 3 --gap 1e-3"
 SET_LAMBDAS = "--lambda 1e-1,1e-2,1e-3,1e-4 --lambda-folds 3 --gap 1e-3"
+UNIT = "--scaling unit --lambda 1e-3,3e-4,1e-4,3e-5 --lambda-folds 3 --gap 1e-2"
 HIERARCHIES = (
-    ("Enron_corr", "trainvalid", "test", "linear", "--lambda auto --gap 1e-4"),
-    ("Enron_corr", "trainvalid", "test", "Chow–Liu pairs of siblings", "--pairs chow-liu --lambda auto --gap 1e-4"),
-    ("Enron_corr", "trainvalid", "test", "2,000 Fourier features", "--fourier 2000 --lambda 1e-3,1e-4,1e-5 --gap 1e-4"),
-    ("ImCLEF07D", "Train", "Test", "linear", "--lambda 1e-5 --gap 1e-4"),
-    ("ImCLEF07D", "Train", "Test", "2,000 Fourier features", "--fourier 2000 --lambda 1e-6 --gap 1e-3"),
+    ("Enron_corr", "trainvalid", "test", "linear", UNIT),
+    ("Enron_corr", "trainvalid", "test", "linear, Chow–Liu pairs of siblings", f"{UNIT} --pairs chow-liu"),
+    ("ImCLEF07D", "Train", "Test", "linear", "--lambda 1e-5 --gap 1e-2"),
+    (
+        "ImCLEF07D",
+        "Train",
+        "Test",
+        "2,000 Fourier features",
+        "--fourier 2000 --gamma 0.004 --lambda 1e-6 --gap 1e-2 --iterations 90",
+    ),
 )
 PUBLISHED = {"Enron_corr": 0.756, "ImCLEF07D": 0.927}
 
