@@ -277,3 +277,43 @@ fn unusable_data_and_options_are_refused() {
 
 mod dense;
 mod regret;
+
+/// With correlated inputs, training reaches the same minimum as L-BFGS alone in less than half the steps.
+#[test]
+fn the_approximate_hessian_saves_steps() {
+    let run = Run::default().with_threads(2);
+    let clock = run.start("test");
+    let mut random = Streams::new(12, "metric").block(0);
+    for form in [forms().swap_remove(0), forms().swap_remove(2), forms().swap_remove(5)] {
+        for sparse in [false, true] {
+            let (rows, columns) = (90, 20);
+            let (_, targets) = problem(&form, rows, 1, false, &mut random);
+            let mut numbers = Vec::new();
+            for _ in 0..rows {
+                let common = 3.0 * random.normal();
+                numbers.extend((0..columns).map(|j| common + 0.1 * (1 + j) as f64 * random.normal()));
+            }
+            let inputs = if sparse {
+                let ends: Vec<usize> = (1..=rows).map(|row| row * columns).collect();
+                let indices: Vec<u32> = (0..rows).flat_map(|_| 0..columns as u32).collect();
+                Inputs::sparse(columns, &ends, &indices, &numbers).unwrap()
+            } else {
+                Inputs::dense(columns, &numbers).unwrap()
+            };
+            let how = Learning::default().lambda(1e-3).gap(1e-8);
+            let found = train(&form, &inputs, &targets, &how, None, None, &run, &mut |_| Ok(true)).unwrap();
+            assert!(found.converged, "{found:?}");
+            let compiled = form.compile().unwrap();
+            let objective = Objective::new(&compiled, &inputs, &targets, how.lambda);
+            let mut plain = Lbfgs::new(vec![0.0; objective.dimension()], HISTORY);
+            let (mut steps, mut least) = (0, f64::INFINITY);
+            while least - found.progress.objective > 1e-8 && steps < 2000 {
+                let step = plain.step(&mut |point, gradient| objective.evaluate(point, gradient, &clock));
+                least = step.unwrap().objective;
+                steps += 1;
+            }
+            assert!((least - found.progress.objective).abs() < 2e-8, "{least} {found:?}");
+            assert!(2 * found.progress.step < steps, "{form:?}: {} {steps}", found.progress.step);
+        }
+    }
+}
