@@ -56,6 +56,13 @@ def test_sparse_inputs_are_those_of_dense_arrays(model: Any, y: Any) -> None:
     np.testing.assert_allclose(dense.predict_proba(twice), dense.predict_proba(whole), atol=1e-12)
 
 
+def test_unit_rows() -> None:
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    one = zhat.LabelSetClassifier(scaling="unit", gap=1e-12).fit(X, Y)
+    two = zhat.LabelSetClassifier(scaling="none", gap=1e-12).fit(rows, Y)
+    np.testing.assert_allclose(one.predict_proba(7.0 * X), two.predict_proba(rows), atol=1e-6)
+
+
 def test_a_large_sparse_matrix_is_not_densified() -> None:
     """A dense copy would take 320 GB."""
     columns = 400_000

@@ -192,7 +192,7 @@ class StructuredPredictor(Estimator):
         elif self.gamma is not None:
             raise InputError("gamma: is the parameter of Fourier features; expected fourier=COUNT as well")
         choices = {
-            "scaling": (self.scaling, ("auto", "standard", "max", "none")),
+            "scaling": (self.scaling, ("auto", "standard", "max", "unit", "none")),
             "method": (self.method, ("batch", "sampled", "online")),
         }
         for name, (value, known) in choices.items():

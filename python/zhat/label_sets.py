@@ -31,10 +31,10 @@ class LabelSetClassifier(StructuredPredictor):
       information), "chow-liu+M" (and M more pairs), "all", or a list of pairs of labels. Exact sums take
       time exponential in the treewidth of the graph of pairs.
     - `pairs_by_input`: the scores of pairs depend on the inputs; otherwise they are constants.
-    - `scaling`: of numeric inputs: "auto", "standard", "max" or "none". "auto" is "standard" for dense
-      inputs and "max" for sparse ones.
+    - `scaling`: of numeric inputs: "auto", "standard", "max", "unit" (every row is divided by its Euclidean
+      norm) or "none". "auto" is "standard" for dense inputs and "max" for sparse ones.
     - `fourier`: replaces the inputs by this many random Fourier features of the kernel exp(−γ‖x − x'‖²),
-      with γ = `gamma`, by default 1 over the number of inputs.
+      with γ = `gamma`, by default 1 over the number of inputs, or 1 for unit rows.
     - `alpha`: the factor of the penalty α‖θ‖². Several values, or "auto" for 1, 0.1, …, 1e-6, are compared
       by cross-validation of the log-loss with `folds` folds; `alpha_` is the chosen one.
     - `method`: "batch" (L-BFGS with exact gradients), "sampled" (gradients from exact samples, at first
