@@ -16,9 +16,9 @@ use zhat::learn::predict::file::{
 };
 use zhat::learn::predict::{
     self, Blocks, Cells, Decision, Encoding, Form, InputColumn, Learning, Prediction, RankingModel, Ranks,
-    ReadOptions, Recipe, Sets, Space, Targets,
+    ReadOptions, Recipe, Regret, Sets, Space, Targets,
 };
-use zhat::{Error, Result};
+use zhat::{Error, Guarantee, Result};
 
 use crate::array;
 use crate::error::{self, Failure};
@@ -28,11 +28,16 @@ use crate::run::Run;
 type Columns = Vec<(String, Option<Vec<String>>)>;
 /// Observed structures: kind, width, ends of rows (for sets), and members, ranks or blocks.
 type Observed<'py> = (String, usize, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u32>);
-/// Structures of all rows, their log-probabilities, and one guarantee per row, as JSON and in words, unless all
-/// are exact.
-type Predicted<'py> = (Bound<'py, PyArrayDyn<u32>>, Bound<'py, PyArray1<f64>>, Vec<(String, String)>);
-/// The predictor, its steps with objective and certified gap, and the log-losses of the candidates for λ.
-type Trained = (Predictor, Vec<(usize, f64, f64)>, Vec<(f64, f64)>);
+/// A guarantee as JSON and in words.
+type Words = (String, String);
+/// Structures of all rows, their log-probabilities, and the guarantees of each log-probability and of each
+/// choice, unless all are exact.
+type Predicted<'py> = (Bound<'py, PyArrayDyn<u32>>, Bound<'py, PyArray1<f64>>, Vec<(Words, Words)>);
+/// The regret of online training: steps, measured, bounds for samples and for radii, confidence.
+type Regrets = (u64, f64, f64, f64, f64);
+/// The predictor, its steps with objective and certified gap, the log-losses of the candidates for λ, and the
+/// regret of online training.
+type Trained = (Predictor, Vec<(usize, f64, f64)>, Vec<(f64, f64)>, Option<Regrets>);
 
 /// The inputs of some rows.
 #[pyclass(frozen, module = "zhat._zhat")]
@@ -246,7 +251,7 @@ pub fn train_predictor(
     let recipe = from_json::<How>("predictor", how)?.recipe();
     let targets = targets_of(&observed)?;
     let inner = inputs.get(true)?;
-    let (predictor, steps, candidates) = run.supervise(py, move |run| {
+    let (predictor, steps, candidates, regret) = run.supervise(py, move |run| {
         let inner = Arc::try_unwrap(inner).unwrap_or_else(|shared| (*shared).clone());
         let examples = predict::Examples { names, parents, targets: Some(targets), ..inner };
         let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
@@ -256,8 +261,10 @@ pub fn train_predictor(
             .map(read_predictor_checkpoint)
             .transpose()?;
         let (mut steps, mut last, mut newest) = (Vec::new(), Instant::now(), None);
+        let mut regret = None;
         let (predictor, candidates) = recipe.fit(&examples, from, run, &mut |now| {
             let progress = now.progress();
+            regret = now.regret();
             steps.push((progress.step, progress.objective, progress.gap));
             if let Some((path, every)) = kept {
                 if last.elapsed().as_secs_f64() >= every {
@@ -278,10 +285,15 @@ pub fn train_predictor(
                 fitting: Vec::new(),
             });
         }
-        Ok((predictor, steps, candidates))
+        let training = *predictor.training();
+        let told = |regret: Regret| {
+            let measured = regret.measured(training.objective - training.gap);
+            (regret.steps, measured, regret.sample_bound(), regret.radius_bound(), regret.confidence())
+        };
+        Ok((predictor, steps, candidates, regret.map(told)))
     })?;
     let candidates = candidates.iter().map(|one| (one.lambda, one.log_loss)).collect();
-    Ok((Predictor::of(predictor), steps, candidates))
+    Ok((Predictor::of(predictor), steps, candidates, regret))
 }
 
 /// A trained predictor.
@@ -321,8 +333,8 @@ impl Predictor {
         let guarantees = if self.inner.is_exact() {
             Vec::new()
         } else {
-            let words = |one: &Prediction| (one.guarantee.to_json().to_string(), one.guarantee.to_string());
-            found.iter().map(words).collect()
+            let words = |own: &Guarantee| (own.to_json().to_string(), own.to_string());
+            found.iter().map(|one| (words(&one.guarantee), words(&one.choice))).collect()
         };
         let logs: Vec<f64> = found.iter().map(|one| one.log_probability).collect();
         let structures = found.into_iter().flat_map(|one| one.structure).collect();

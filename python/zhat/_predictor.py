@@ -34,13 +34,32 @@ class Step(NamedTuple):
     gap: float
 
 
+class Regret(NamedTuple):
+    """The regret of online training after its `steps`, at most `measured`, and bounds on it.
+
+    `sample_bound` holds with this `confidence` for gradients from samples, `radius_bound` for any gradients
+    with the certified radii. `measured` is NaN where log Z is out of reach.
+    """
+
+    steps: int
+    measured: float
+    sample_bound: float
+    radius_bound: float
+    confidence: float
+
+
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted structure, by the names of its parts, with its log-probability and guarantee."""
+    """A predicted structure, by the names of its parts, with its log-probability and guarantees.
+
+    `guarantee` is that of the log-probability. `choice` is that of the structure: exact, or bounds on the
+    distance from the best one, in ln p for the most probable structures and otherwise in the expected loss.
+    """
 
     structure: tuple[Any, ...]
     log_probability: float
     guarantee: Guarantee
+    choice: Guarantee
 
     @property
     def probability(self) -> float:
@@ -100,6 +119,7 @@ class StructuredPredictor(Estimator):
     method: str
     samples: int
     batch: int
+    step_share: float
     gap: float
     failure: float
     max_iter: int
@@ -124,6 +144,7 @@ class StructuredPredictor(Estimator):
     converged_: bool
     n_iter_: int
     history_: list[Step]
+    regret_: Regret | None
     exact_: bool
     _binary: bool
     _predictor: _zhat.Predictor
@@ -171,7 +192,7 @@ class StructuredPredictor(Estimator):
         elif self.gamma is not None:
             raise InputError("gamma: is the parameter of Fourier features; expected fourier=COUNT as well")
         choices = {
-            "scaling": (self.scaling, ("auto", "standard", "max", "none")),
+            "scaling": (self.scaling, ("auto", "standard", "max", "unit", "none")),
             "method": (self.method, ("batch", "sampled", "online")),
         }
         for name, (value, known) in choices.items():
@@ -188,6 +209,7 @@ class StructuredPredictor(Estimator):
                 "iterations": integer("max_iter", self.max_iter, 1),
                 "samples": integer("samples", self.samples),
                 "batch": integer("batch", self.batch, 1),
+                "share": _finite("step_share", self.step_share),
                 "failure": _finite("failure", self.failure),
             },
             "lambdas": lambdas,
@@ -214,12 +236,13 @@ class StructuredPredictor(Estimator):
             twice = next(one for i, one in enumerate(names) if one in names[:i])
             raise InputError(f"y: there are two columns named {twice!r}")
         how = self._recipe(observed.classes)
-        native, steps, candidates = _zhat.train_predictor(
+        native, steps, candidates, regret = _zhat.train_predictor(
             inputs.native, observed.native, names, self._parents(), how, kept, self._run()
         )
         self._binary = observed.binary
         self._take(native, observed.classes, inputs.names)
         self.candidates_ = candidates
+        self.regret_ = None if regret is None else Regret(*regret)
         self.history_ = [Step(*step) for step in steps]
         self.n_iter_ = self.history_[-1].step if self.history_ else 0
         self.converged_ = self.gap_ <= float(self.gap)
@@ -286,14 +309,19 @@ class StructuredPredictor(Estimator):
         return self._predictions(native.predict(self._inputs(X).native, chosen, self._run()))
 
     def _predictions(
-        self, found: tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]
+        self,
+        found: tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[tuple[str, str], tuple[str, str]]]],
     ) -> list[Prediction]:
         structures, logs, guarantees = found
-        promises = [Guarantee(words=words, **json.loads(figures)) for figures, words in guarantees]
-        each = promises or [EXACT] * len(logs)
+
+        def promised(figures: str, words: str) -> Guarantee:
+            return Guarantee(words=words, **json.loads(figures))
+
+        promises = [(promised(*own), promised(*choice)) for own, choice in guarantees]
+        each = promises or [(EXACT, EXACT)] * len(logs)
         return [
-            Prediction(self._shown(structure), float(log), promise)
-            for structure, log, promise in zip(structures, logs, each, strict=True)
+            Prediction(self._shown(structure), float(log), own, choice)
+            for structure, log, (own, choice) in zip(structures, logs, each, strict=True)
         ]
 
     def predict_top_k(self, X: Any, k: int = 5) -> list[list[Prediction]]:
@@ -377,6 +405,7 @@ class StructuredPredictor(Estimator):
         predictor._binary = False
         predictor._take(native, classes, None if plain_columns else columns)
         predictor.candidates_, predictor.history_, predictor.n_iter_ = [], [], 0
+        predictor.regret_ = None
         predictor.converged_ = predictor.gap_ <= float(predictor.gap)
         return predictor
 

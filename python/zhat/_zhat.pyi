@@ -493,10 +493,13 @@ class Predictor:
     def exact(self) -> bool: ...
     def predict(
         self, inputs: Inputs, decision: str, run: Run
-    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]: ...
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[tuple[str, str], tuple[str, str]]]]: ...
     def best(
         self, inputs: Inputs, count: int, run: Run
-    ) -> tuple[list[int], tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[str, str]]]]: ...
+    ) -> tuple[
+        list[int],
+        tuple[NDArray[np.uint32], NDArray[np.float64], list[tuple[tuple[str, str], tuple[str, str]]]],
+    ]: ...
     def marginals(self, inputs: Inputs, run: Run) -> NDArray[np.float64]: ...
     def log_probabilities(
         self,
@@ -521,7 +524,12 @@ def train_predictor(
     how: str,
     checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
-) -> tuple[Predictor, list[tuple[int, float, float]], list[tuple[float, float]]]: ...
+) -> tuple[
+    Predictor,
+    list[tuple[int, float, float]],
+    list[tuple[float, float]],
+    tuple[int, float, float, float, float] | None,
+]: ...
 def read_examples(
     path: str | os.PathLike[str],
     space: str,

@@ -37,8 +37,7 @@ class HierarchyClassifier(StructuredPredictor):
     leaves.
 
     `hierarchy` maps every node to its parent, `None` for a root, or lists paths such as "animal/dog".
-    Without it, the nodes are the paths in `y`. Several roots are allowed; only trees are, so a node has one
-    parent.
+    Without it, the nodes are the paths in `y`. Several roots are allowed; a node has one parent.
 
     `y` has one node or a collection of nodes per row, whose ancestors are added; a text can hold several
     nodes, separated by `@`. It can also be a matrix of zeros and ones (NumPy, SciPy sparse, or a frame,
@@ -86,6 +85,7 @@ class HierarchyClassifier(StructuredPredictor):
         method: str = "batch",
         samples: int = 1,
         batch: int = 1,
+        step_share: float = 1.0,
         gap: float = 1e-6,
         failure: float = 0.05,
         max_iter: int = 1000,
@@ -110,6 +110,7 @@ class HierarchyClassifier(StructuredPredictor):
         self.method = method
         self.samples = samples
         self.batch = batch
+        self.step_share = step_share
         self.gap = gap
         self.failure = failure
         self.max_iter = max_iter

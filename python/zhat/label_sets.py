@@ -31,15 +31,16 @@ class LabelSetClassifier(StructuredPredictor):
       information), "chow-liu+M" (and M more pairs), "all", or a list of pairs of labels. Exact sums take
       time exponential in the treewidth of the graph of pairs.
     - `pairs_by_input`: the scores of pairs depend on the inputs; otherwise they are constants.
-    - `scaling`: of numeric inputs: "auto", "standard", "max" or "none". "auto" is "standard" for dense
-      inputs and "max" for sparse ones.
+    - `scaling`: of numeric inputs: "auto", "standard", "max", "unit" (every row is divided by its Euclidean
+      norm) or "none". "auto" is "standard" for dense inputs and "max" for sparse ones.
     - `fourier`: replaces the inputs by this many random Fourier features of the kernel exp(−γ‖x − x'‖²),
-      with γ = `gamma`, by default 1 over the number of inputs.
+      with γ = `gamma`, by default 1 over the number of inputs, or 1 for unit rows.
     - `alpha`: the factor of the penalty α‖θ‖². Several values, or "auto" for 1, 0.1, …, 1e-6, are compared
       by cross-validation of the log-loss with `folds` folds; `alpha_` is the chosen one.
-    - `method`: "batch" (L-BFGS with exact gradients), "sampled" (gradients from `samples` exact samples per
-      row, with a certified radius at confidence 1 − `failure`) or "online" (`batch` rows per step; with
-      `samples=0` exact gradients).
+    - `method`: "batch" (L-BFGS with exact gradients), "sampled" (gradients from exact samples, at first
+      `samples` per row, with a certified radius at confidence 1 − `failure`; also for graphs of pairs that
+      are too dense for exact sums) or "online" (`batch` rows per step of 1/(2aλt), with a = `step_share`;
+      with `samples=0` exact gradients).
     - `gap`, `max_iter`: training stops once the objective is certified to be this close to its minimum, or
       after this many steps (passes over the rows for "online").
     - `decision`: the loss for which `predict` chooses: "most-probable" (subset accuracy), "hamming" (labels
@@ -51,8 +52,8 @@ class LabelSetClassifier(StructuredPredictor):
 
     After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (for frames), `alpha_`, `candidates_`
     (pairs of α and log-loss), `objective_`, `gap_` (certified), `confidence_` (1 for exact gradients),
-    `converged_`, `n_iter_`, `history_` (every step with objective and certified gap), `pairs_`,
-    `parameters_`, `exact_`.
+    `converged_`, `n_iter_`, `history_` (every step with objective and certified gap), `regret_` (of
+    online training, with its bounds), `pairs_`, `parameters_`, `exact_`.
 
     >>> import zhat
     >>> X = [[-2.0], [-1.0], [-0.5], [0.5], [1.0], [2.0]]
@@ -60,8 +61,8 @@ class LabelSetClassifier(StructuredPredictor):
     >>> model = zhat.LabelSetClassifier(pairs="all", alpha=0.01).fit(X, y)
     >>> model.classes_.tolist(), model.predict([[1.5]]).tolist()
     (['rain', 'wet'], [[1, 1]])
-    >>> model.predict_structures([[1.5], [-1.5]])
-    [Prediction(('rain', 'wet'), probability 0.9611), Prediction((), probability 0.812)]
+    >>> [(one.structure, round(one.probability, 2)) for one in model.predict_structures([[1.5], [-1.5]])]
+    [(('rain', 'wet'), 0.96), ((), 0.81)]
     >>> model.log_prob([[1.5]], [["wet"]]).shape  # of a set that never occurred
     (1,)
     >>> model.converged_, model.gap_ <= 1e-6
@@ -85,6 +86,7 @@ class LabelSetClassifier(StructuredPredictor):
         method: str = "batch",
         samples: int = 1,
         batch: int = 1,
+        step_share: float = 1.0,
         gap: float = 1e-6,
         failure: float = 0.05,
         max_iter: int = 1000,
@@ -108,6 +110,7 @@ class LabelSetClassifier(StructuredPredictor):
         self.method = method
         self.samples = samples
         self.batch = batch
+        self.step_share = step_share
         self.gap = gap
         self.failure = failure
         self.max_iter = max_iter

@@ -49,6 +49,7 @@ class PartitionPredictor(StructuredPredictor):
         method: str = "batch",
         samples: int = 1,
         batch: int = 1,
+        step_share: float = 1.0,
         gap: float = 1e-6,
         failure: float = 0.05,
         max_iter: int = 1000,
@@ -70,6 +71,7 @@ class PartitionPredictor(StructuredPredictor):
         self.method = method
         self.samples = samples
         self.batch = batch
+        self.step_share = step_share
         self.gap = gap
         self.failure = failure
         self.max_iter = max_iter

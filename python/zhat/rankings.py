@@ -15,12 +15,7 @@ from ._predictor import StructuredPredictor
 from ._targets import Observed, plain, rankings
 from .errors import InputError
 
-_MODELS = {
-    "plackett-luce": "plackett-luce",
-    "precedence": "precedence",
-    "positions": "positions",
-    "mallows": "mallows",
-}
+_MODELS = ("plackett-luce", "precedence", "positions", "mallows")
 
 
 class LabelRanker(StructuredPredictor):
@@ -47,8 +42,8 @@ class LabelRanker(StructuredPredictor):
     >>> ranker = zhat.LabelRanker(alpha=0.01).fit(X, y)
     >>> ranker.classes_.tolist(), ranker.predict([[3.0]]).tolist()
     (['juice', 'milk', 'tea'], [[1, 2, 3]])
-    >>> ranker.predict_top_k([[-1.0]], k=2)[0][1]
-    Prediction(('milk', 'tea', 'juice'), probability 0.08427)
+    >>> [(one.structure, round(one.probability, 2)) for one in ranker.predict_top_k([[-1.0]], k=2)[0]]
+    [(('tea', 'milk', 'juice'), 0.83), (('milk', 'tea', 'juice'), 0.08)]
     >>> bool(ranker.predict_proba([[3.0]])[0, 0, 2] > 0.9)  # juice before tea
     True
     """
@@ -69,6 +64,7 @@ class LabelRanker(StructuredPredictor):
         method: str = "batch",
         samples: int = 1,
         batch: int = 1,
+        step_share: float = 1.0,
         gap: float = 1e-6,
         failure: float = 0.05,
         max_iter: int = 1000,
@@ -92,6 +88,7 @@ class LabelRanker(StructuredPredictor):
         self.method = method
         self.samples = samples
         self.batch = batch
+        self.step_share = step_share
         self.gap = gap
         self.failure = failure
         self.max_iter = max_iter

@@ -124,6 +124,7 @@ fn recipe(arguments: &RecipeArguments, examples: &Examples, run: &Run) -> Result
         ScalingArgument::Auto => Scaling::Auto,
         ScalingArgument::Standard => Scaling::Standard,
         ScalingArgument::Max => Scaling::Max,
+        ScalingArgument::Unit => Scaling::Unit,
         ScalingArgument::None => Scaling::None,
     };
     Ok(Recipe {

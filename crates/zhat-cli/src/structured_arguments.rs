@@ -64,7 +64,8 @@ pub struct RecipeArguments {
     /// Replace the inputs by this many random Fourier features
     #[arg(long, value_name = "COUNT")]
     pub fourier: Option<usize>,
-    /// Parameter γ of the kernel exp(−γ‖x − x'‖²) of the Fourier features [default: 1/number of inputs]
+    /// Parameter γ of the kernel exp(−γ‖x − x'‖²) of the Fourier features [default: 1/number of inputs, or 1 with
+    /// --scaling unit]
     #[arg(long, requires = "fourier")]
     pub gamma: Option<f64>,
     /// Factor λ of the penalty λ‖θ‖², above 0; several values, or auto for 1, 0.1, …, 1e-6, are compared by
@@ -128,6 +129,8 @@ pub enum ScalingArgument {
     Standard,
     /// Divided by the maximum absolute value
     Max,
+    /// As given, and every row divided by its Euclidean norm; for counts of words
+    Unit,
     /// As given
     None,
 }

@@ -5,6 +5,7 @@
 //! | numeric, dense | (x − mean)/standard deviation; constant columns become 0 |
 //! | numeric, sparse | x/max |x|, so that zeros stay zeros |
 //! | missing value | the mean (0 after standardisation), and an indicator column if the training data have any |
+//! | any, with unit rows | as given; then every row is divided by its Euclidean norm, and rows of zeros stay |
 //! | categorical | one indicator per category; another one for missing values if the training data have any |
 //!
 //! Random Fourier features replace the inputs x by √(2/m)·cos(Wx + b), with normal W of variance 2γ and uniform
@@ -38,6 +39,9 @@ pub enum Scaling {
     Standard,
     /// Divided by the maximum absolute value.
     Max,
+    /// As given, and then every row divided by its Euclidean norm: for counts of words and other rows whose
+    /// sizes differ for reasons that do not matter.
+    Unit,
     /// As given.
     None,
 }
@@ -47,7 +51,7 @@ pub enum Scaling {
 pub struct Fourier {
     /// The number of features.
     pub features: usize,
-    /// γ; by default 1 over the number of inputs.
+    /// γ; by default 1 over the number of inputs, or 1 for unit rows.
     pub gamma: Option<f64>,
     /// The seed of W and b.
     pub seed: u64,
@@ -83,6 +87,9 @@ pub struct Encoder {
     codes: Vec<Code>,
     width: usize,
     sparse: bool,
+    /// Whether rows are divided by their norms.
+    #[serde(default)]
+    unit: bool,
     fourier: Option<(Fourier, f64)>,
 }
 
@@ -163,7 +170,7 @@ impl Encoder {
             let standard = how.scaling == Scaling::Standard || how.scaling == Scaling::Auto && !sparse;
             let (shift, scale) = match &column.levels {
                 Some(_) => (0.0, 1.0),
-                None if how.scaling == Scaling::None => (0.0, 1.0),
+                None if matches!(how.scaling, Scaling::None | Scaling::Unit) => (0.0, 1.0),
                 // A deviation of a few roundings of the mean is that of a constant.
                 None if standard && deviation <= 1e-13 * mean.abs() => (mean, 0.0),
                 None if standard => (mean, 1.0 / deviation),
@@ -176,9 +183,10 @@ impl Encoder {
             codes.push(Code { column: column.clone(), shift, scale, missing, indicator, first });
             first += width;
         }
-        let fourier =
-            how.fourier.map(|fourier| (fourier, fourier.gamma.unwrap_or(1.0 / first.max(1) as f64)));
-        Ok(Encoder { codes, width: first, sparse, fourier })
+        let unit = how.scaling == Scaling::Unit;
+        let gamma = if unit { 1.0 } else { 1.0 / first.max(1) as f64 };
+        let fourier = how.fourier.map(|fourier| (fourier, fourier.gamma.unwrap_or(gamma)));
+        Ok(Encoder { codes, width: first, sparse, unit, fourier })
     }
 
     /// The number of encoded inputs, without the bias.
@@ -283,6 +291,16 @@ impl Encoder {
         if let Some(failure) = failure {
             return Err(failure);
         }
+        if self.unit {
+            let mut squares = vec![0.0; rows];
+            entries.iter().for_each(|&(row, _, value)| squares[row as usize] += value * value);
+            let norm = |square: f64| if square > 0.0 { square.sqrt() } else { 1.0 };
+            entries.iter_mut().for_each(|(row, _, value)| *value /= norm(squares[*row as usize]));
+            for row in dense.chunks_exact_mut(self.width.max(1)) {
+                let norm = norm(row.iter().map(|x| x * x).sum());
+                row.iter_mut().for_each(|x| *x /= norm);
+            }
+        }
         if self.sparse {
             return sparse(self.width, rows, &mut entries);
         }
@@ -368,6 +386,25 @@ mod tests {
         let mut all = vec![0.0; inputs.rows() * n];
         inputs.scores(0..inputs.rows(), &unit, n, &mut all);
         all.chunks(n).map(<[f64]>::to_vec).collect()
+    }
+
+    #[test]
+    fn unit_rows_have_norm_one_dense_and_sparse() {
+        let run = Run::default();
+        let how = Encoding { scaling: Scaling::Unit, fourier: None };
+        let columns: [(&str, Option<&[&str]>); 3] = [("a", None), ("b", None), ("c", None)];
+        let dense = examples(&columns, Cells::Dense(vec![3.0, 0.0, 4.0, 0.0, 0.0, 0.0, -2.0, 1.0, 2.0]), 3);
+        let cells = Cells::Sparse {
+            ends: vec![2, 2, 5],
+            indices: vec![0, 2, 0, 1, 2],
+            values: vec![3.0, 4.0, -2.0, 1.0, 2.0],
+        };
+        for data in [dense, examples(&columns, cells, 3)] {
+            let rows = matrix(&Encoder::fit(&data, &how).unwrap().encode(&data, &run).unwrap());
+            assert_eq!(rows[0], [0.6, 0.0, 0.8, 1.0]);
+            assert_eq!(rows[1], [0.0, 0.0, 0.0, 1.0]);
+            assert_eq!(rows[2], [-2.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0, 1.0]);
+        }
     }
 
     #[test]
