@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Smooth, Step, add_multiple, dot, largest, subtract_from};
+use super::{InverseHessian, Smooth, Step, add_multiple, dot, largest, subtract_from};
 use crate::error::Result;
 
 const SUFFICIENT: f64 = 1e-4;
@@ -104,7 +104,7 @@ impl Lbfgs {
     ///
     /// # Errors
     /// If f fails.
-    pub fn step_in(&mut self, f: &mut Smooth<'_>, initial: Option<&dyn Fn(&mut [f64])>) -> Result<Step> {
+    pub fn step_in(&mut self, f: &mut Smooth<'_>, initial: Option<&InverseHessian<'_>>) -> Result<Step> {
         let (value, mut gradient) = match self.here.take() {
             Some(here) => here,
             None => {
@@ -161,7 +161,7 @@ impl Lbfgs {
     }
 
     /// −H∇f.
-    fn direction(&self, gradient: &[f64], initial: Option<&dyn Fn(&mut [f64])>) -> Vec<f64> {
+    fn direction(&self, gradient: &[f64], initial: Option<&InverseHessian<'_>>) -> Vec<f64> {
         let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
         let mut factors = Vec::with_capacity(self.pairs.len());
         for (s, y) in self.pairs.iter().rev() {
