@@ -14,7 +14,7 @@ fn small() -> (Form, (Inputs, Targets)) {
     let mut sets = Sets { width: 5, ..Default::default() };
     for row in 0..24 {
         let on = random.below(3) > 0;
-        sets.push((0..5u32).filter(|i| (on && *i < 3) || (row + *i as usize) % 7 == 0)).unwrap();
+        sets.push((0..5u32).filter(|i| (on && *i < 3) || (row + *i as usize).is_multiple_of(7))).unwrap();
     }
     (form, (inputs, Targets::Sets(sets)))
 }
@@ -37,7 +37,7 @@ fn training_lowers_the_objective_to_within_its_certified_gap() {
     let (form, data) = small();
     let how = Learning::default().lambda(LAMBDA);
     let best = whole(&form, &data, &how.gap(1e-12), &Run::default().with_threads(1)).0.progress.objective;
-    let zero = exact(&form, &data, &vec![0.0; 20]);
+    let zero = exact(&form, &data, &[0.0; 20]);
     let refused = train(&form, &data.0, &data.1, &how, None, None, &tight(), &mut |_| Ok(true));
     assert!(refused.unwrap_err().to_string().contains("memory"));
     for (method, steps) in [(Method::Sampled, 40), (Method::Online, 12)] {
