@@ -56,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="repetitions for rankings (5)")
     parser.add_argument("--sets", default=",".join(RANKINGS), help="label-ranking sets, separated by commas")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of zhat (2)")
+    parser.add_argument("--note", default="", help="a sentence about the machine for the header")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the results to FILE")
     return parser.parse_args()
 
@@ -166,7 +167,7 @@ def main() -> None:
         [
             "# Structured predictors compared with others",
             f"`cargo xtask bench predictors --parts {options.parts} --folds {options.folds} --repeats {options.repeats}`",
-            f"{tables.processor()}; {options.threads} threads. [README.md](README.md) explains the methods.",
+            f"{tables.processor()}; {options.threads} threads. {options.note} [README.md](README.md) explains the methods.",
             f"Versions: {program}, scikit-learn {version('scikit-learn')}, NumPy {version('numpy')}.\n\n",
         ]
     )

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Smooth, Step, add_multiple, dot, largest, subtract_from};
+use super::{InverseHessian, Smooth, Step, add_multiple, dot, largest, subtract_from};
 use crate::error::Result;
 
 const SUFFICIENT: f64 = 1e-4;

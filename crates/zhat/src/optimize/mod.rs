@@ -15,6 +15,9 @@ use crate::numeric::Elementwise;
 /// A function to minimise: returns its value at a point and writes its gradient into the second argument.
 pub type Smooth<'a> = dyn FnMut(&[f64], &mut [f64]) -> Result<f64> + 'a;
 
+/// Applies an approximation of the inverse Hessian to a vector, in place.
+pub type InverseHessian<'a> = dyn Fn(&mut [f64]) + 'a;
+
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {

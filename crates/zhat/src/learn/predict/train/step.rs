@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::learn::predict::metric::Metric;
 use crate::learn::predict::objective::Objective;
 use crate::numeric::Elementwise;
+use crate::optimize::InverseHessian;
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -55,7 +56,7 @@ impl Setting<'_> {
         let apply = self.metric.as_ref().map(|metric| |vector: &mut [f64]| metric.apply(vector));
         let step = lbfgs.step_in(
             &mut |point, gradient| objective.evaluate(point, gradient, self.clock),
-            apply.as_ref().map(|apply| apply as &dyn Fn(&mut [f64])),
+            apply.as_ref().map(|apply| apply as &InverseHessian<'_>),
         )?;
         let (point, _, here, _) = lbfgs.parts();
         let gap = here.map_or(f64::INFINITY, |(_, gradient)| objective.gap(gradient, point, 0.0));

@@ -235,7 +235,7 @@ fn sampled_and_online_training_approach_the_optimum() {
     let best = whole(&form, &data, &how.gap(1e-12), &run).0.progress.objective;
     let mut failures = 0;
     for seed in 0..60 {
-        let sampled = how.method(Method::Sampled).samples(2).iterations(30).gap(0.0);
+        let sampled = how.method(Method::Sampled).samples(2).iterations(8).gap(0.0);
         let (found, seen) = whole(&form, &data, &sampled, &run.clone().with_seed(seed));
         assert_eq!(found.confidence, 0.95);
         let compiled = form.compile().unwrap();
