@@ -18,9 +18,6 @@ const CURVATURE: f64 = 0.9;
 /// Maximum number of evaluations in one line search.
 const TRIALS: usize = 30;
 
-/// Applies an approximation of the inverse Hessian to a vector.
-pub type InverseHessian<'a> = dyn Fn(&mut [f64]) + 'a;
-
 /// The state between two steps.
 ///
 /// ```

@@ -5,7 +5,7 @@ mod fista;
 mod lbfgs;
 
 pub use fista::{Fista, StepSize};
-pub use lbfgs::{InverseHessian, Lbfgs};
+pub use lbfgs::Lbfgs;
 
 use rayon::prelude::*;
 
