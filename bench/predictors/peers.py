@@ -143,7 +143,7 @@ def rankings(train: Rows, test: Rows) -> dict[str, float]:
     votes = np.zeros((len(new), n))
     for i, j in combinations(range(n), 2):
         first = (train.targets[:, i] < train.targets[:, j]).astype(int)
-        p = fitted(x, first, chosen(x, first, STRENGTHS[2:], 2)).predict_proba(new)[:, 1]
+        p = fitted(x, first, chosen(x, first, STRENGTHS, 3)).predict_proba(new)[:, 1]
         votes[:, i] += p
         votes[:, j] += 1 - p
     found = {"pairwise comparison": kendall(ranks(votes), test.targets)}
