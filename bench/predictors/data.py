@@ -28,7 +28,7 @@ def folder() -> Path:
 
 
 def emotions(part: str = "") -> tuple[Path, Rows]:
-    """The file and the rows of emotions: all, or the part `-train` or `-test`; the last six columns are labels."""
+    """The file and the rows of emotions: all, or the part `-train` or `-test`; six labels come last."""
     path = folder() / "multilabel/emotions" / f"emotions{part}.arff"
     lines, rows = [], []
     inside = False

@@ -13,19 +13,20 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from common import tables
 from data import RANKINGS, Rows, emotions, folder, ranking
+
+from common import tables
 from peers import label_sets, rankings
 
 PARTS = "emotions,rankings,hierarchies"
 LABELS = {
     "zhat, no pairs": "--pairs none",
-    "zhat, Chow–Liu pairs": "--pairs chow-liu",
+    "zhat, Chow-Liu pairs": "--pairs chow-liu",
     "zhat, all pairs": "--pairs all",
     "zhat, all pairs, 500 Fourier features": "--pairs all --fourier 500 --gamma 0.002",
 }
 ORDERS = {
-    "zhat, Plackett–Luce": "--ranking plackett-luce",
+    "zhat, Plackett-Luce": "--ranking plackett-luce",
     "zhat, precedences": "--ranking precedence",
     "zhat, precedences, Fourier features": "--ranking precedence --fourier 300",
 }
@@ -34,7 +35,7 @@ SET_LAMBDAS = "--lambda 1e-1,1e-2,1e-3,1e-4 --lambda-folds 3 --gap 1e-3"
 UNIT = "--scaling unit --lambda 1e-3,3e-4,1e-4,3e-5 --lambda-folds 3 --gap 1e-2"
 HIERARCHIES = (
     ("Enron_corr", "trainvalid", "test", "linear", UNIT),
-    ("Enron_corr", "trainvalid", "test", "linear, Chow–Liu pairs of siblings", f"{UNIT} --pairs chow-liu"),
+    ("Enron_corr", "trainvalid", "test", "linear, Chow-Liu pairs of siblings", f"{UNIT} --pairs chow-liu"),
     ("ImCLEF07D", "Train", "Test", "linear", "--lambda 1e-5 --gap 1e-2"),
     (
         "ImCLEF07D",
@@ -63,7 +64,15 @@ def arguments() -> argparse.Namespace:
 
 def zhat(options: argparse.Namespace, line: str, *files: str) -> dict:
     """The JSON object of a command."""
-    command = [str(options.zhat), "structured", *line.split(), *files, "--json", "--threads", str(options.threads)]
+    command = [
+        str(options.zhat),
+        "structured",
+        *line.split(),
+        *files,
+        "--json",
+        "--threads",
+        str(options.threads),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr}")
@@ -95,7 +104,9 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
         made = zhat(options, f"train {line} {SET_LAMBDAS}", str(train), "--xml", xml, "-o", model)
         seconds = time.perf_counter() - begun
         found = zhat(options, "eval", str(test), "--xml", xml, "--model", model)["measures"]
-        yield tables.line([name, *(f"{found[m]:.4f}" for m in measures), f"{made['lambda']:g}", f"{seconds:.1f}"])
+        yield tables.line(
+            [name, *(f"{found[m]:.4f}" for m in measures), f"{made['lambda']:g}", f"{seconds:.1f}"]
+        )
     begun = time.perf_counter()
     others = label_sets(train_rows, test_rows)
     seconds = time.perf_counter() - begun
@@ -121,7 +132,9 @@ def compare_orders(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     """Label-ranking sets: mean of Kendall's τ."""
     yield f"\n## Rankings, {options.repeats} × {options.folds} folds: mean of Kendall's τ\n"  # noqa: RUF001
     others = ("pairwise comparison", "nearest neighbours, Borda")
-    yield from tables.header(("set", "rows", "items", *ORDERS, *others, "seconds of zhat", "seconds of the others"))
+    yield from tables.header(
+        ("set", "rows", "items", *ORDERS, *others, "seconds of zhat", "seconds of the others")
+    )
     for name in options.sets.split(","):
         path, rows = ranking(name)
         split, cells, seconds = scratch / "folds.csv", [], []
@@ -141,7 +154,17 @@ def compare_orders(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
 def compare_hierarchies(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     """Hierarchical sets with their given split: micro-averaged area under precision–recall."""
     yield "\n## Hierarchies, given split\n"
-    names = ("set", "features", "area", "published (C-HMCNN)", "path accuracy", "λ", "gap", "steps", "seconds of training")
+    names = (
+        "set",
+        "features",
+        "area",
+        "published (C-HMCNN)",
+        "path accuracy",
+        "λ",
+        "gap",
+        "steps",
+        "seconds of training",
+    )
     yield from tables.header(names)
     for name, first, second, features, line in HIERARCHIES:
         base, model = folder() / "hierarchical", str(scratch / "m.zhat")
@@ -157,17 +180,24 @@ def main() -> None:
     """Runs all parts."""
     options = arguments()
     if "ZHAT_DATA" not in os.environ:
-        sys.exit("ZHAT_DATA is not set: the folder must contain data/multilabel, data/label-ranking, data/hierarchical")
+        sys.exit(
+            "ZHAT_DATA is not set: the folder must contain data/multilabel, "
+            "data/label-ranking and data/hierarchical"
+        )
     chosen = options.parts.split(",")
     compared = {"emotions": compare_sets, "rankings": compare_orders, "hierarchies": compare_hierarchies}
     if unknown := [part for part in chosen if part not in compared]:
         sys.exit(f"no part {', '.join(unknown)}; choose from {PARTS}")
-    program = subprocess.run([options.zhat, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    program = subprocess.run(
+        [options.zhat, "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     text = "\n\n".join(
         [
             "# Structured predictors compared with others",
-            f"`cargo xtask bench predictors --parts {options.parts} --folds {options.folds} --repeats {options.repeats}`",
-            f"{tables.processor()}; {options.threads} threads. {options.note} [README.md](README.md) explains the methods.",
+            f"`cargo xtask bench predictors --parts {options.parts} "
+            f"--folds {options.folds} --repeats {options.repeats}`",
+            f"{tables.processor()}; {options.threads} threads. {options.note} "
+            "[README.md](README.md) explains the methods.",
             f"Versions: {program}, scikit-learn {version('scikit-learn')}, NumPy {version('numpy')}.\n\n",
         ]
     )
