@@ -50,3 +50,33 @@ def ranking(name: str) -> tuple[Path, Rows]:
     inputs = [i for i, column in enumerate(header) if column.startswith("A")]
     ranks = [i for i, column in enumerate(header) if column.startswith("L")]
     return path, Rows(table[:, inputs], table[:, ranks].astype(int), list(range(2, len(table) + 2)))
+
+
+class Size(NamedTuple):
+    """The size of an artificial sparse set."""
+
+    rows: int
+    columns: int
+    each: int
+
+
+SIZE = Size(100_000, 1_000, 100)
+
+
+def write_large(path: Path, size: Size) -> Path:
+    """Writes random sparse rows, each with a path in a hierarchy of 1,000 nodes, in the format of Clus."""
+    random = np.random.default_rng(0)
+    inner = [f"{a}/{b}" for a in range(10) for b in range(9)]
+    leaves = [f"{node}/{c}" for node in inner for c in range(10)]
+    with path.open("w") as file:
+        file.write("@relation large\n")
+        file.writelines(f"@attribute x{i} numeric\n" for i in range(size.columns))
+        nodes = [*(str(a) for a in range(10)), *inner, *leaves]
+        file.write(f"@attribute class hierarchical {','.join(nodes)}\n@data\n")
+        for _ in range(size.rows):
+            columns = np.sort(random.choice(size.columns, size.each, replace=False))
+            values = random.random(size.each)
+            leaf = leaves[(7 * columns[0] + columns[size.each // 2]) % len(leaves)]
+            cells = ",".join(f"{i} {x:.3f}" for i, x in zip(columns, values, strict=True))
+            file.write(f"{{{cells},{size.columns} {leaf}}}\n")
+    return path

@@ -10,15 +10,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from data import RANKINGS, Rows, emotions, folder, ranking
+from data import RANKINGS, SIZE, Rows, emotions, folder, ranking, write_large
 
 from common import tables
 from peers import label_sets, rankings
 
-PARTS = "emotions,rankings,hierarchies"
+PARTS = "emotions,rankings,hierarchies,size"
 LABELS = {
     "zhat, no pairs": "--pairs none",
     "zhat, Chow-Liu pairs": "--pairs chow-liu",
@@ -59,6 +60,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of zhat (2)")
     parser.add_argument("--note", default="", help="a sentence about the machine for the header")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the results to FILE")
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep the rows of rankings in FILE, a run with the same folds, repeats and threads",
+    )
+    parser.add_argument("--append", action="store_true", help="add to the results that FILE already has")
     return parser.parse_args()
 
 
@@ -112,7 +120,7 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     seconds = time.perf_counter() - begun
     for name, found in others.items():
         yield tables.line([name, *(f"{found[m]:.4f}" for m in measures), "", f"{seconds:.1f} (all)"])
-    yield f"\n## Emotions, {options.folds} folds\n"
+    yield f"## Emotions, {options.folds} folds\n"
     yield from tables.header(("method", *names, "seconds"))
     split = scratch / "folds.csv"
     for name, line in LABELS.items():
@@ -128,32 +136,54 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
         yield tables.line([name, *cells, f"{seconds:.1f} (all)"])
 
 
+def kept_rows(options: argparse.Namespace) -> dict[str, list[str]]:
+    """The cells of the rows of rankings that an earlier run with the same folds wrote, by set."""
+    text = options.resume.read_text() if options.resume else ""
+    if f"--repeats {options.repeats} --folds {options.folds} --threads {options.threads}`" not in text:
+        return {}
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    width = 5 + len(ORDERS) + 2
+    return {cells[0]: cells for cells in rows if cells[0] in RANKINGS and len(cells) == width}
+
+
 def compare_orders(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     """Label-ranking sets: mean of Kendall's τ."""
-    yield f"\n## Rankings, {options.repeats} × {options.folds} folds: mean of Kendall's τ\n"  # noqa: RUF001
+    yield f"## Rankings, {options.repeats} × {options.folds} folds: mean of Kendall's τ\n"  # noqa: RUF001
     others = ("pairwise comparison", "nearest neighbours, Borda")
     yield from tables.header(
         ("set", "rows", "items", *ORDERS, *others, "seconds of zhat", "seconds of the others")
     )
-    for name in options.sets.split(","):
+    names = options.sets.split(",")
+    kept, table = kept_rows(options), []
+    for name in names:
+        if name in kept:
+            table.append([float(cell) for cell in kept[name][3 : 3 + len(ORDERS) + len(others)]])
+            yield tables.line(kept[name])
+            continue
         path, rows = ranking(name)
         split, cells, seconds = scratch / "folds.csv", [], []
         for line in ORDERS.values():
             line = f"cv --space ranking {line} {LAMBDAS} --folds {options.folds} --repeats {options.repeats}"
             found = zhat(options, line, str(path), "--write-folds", str(split))
-            cells.append(f"{found['measures']['kendall_tau']['mean']:.4f}")
+            cells.append(found["measures"]["kendall_tau"]["mean"])
             seconds.append(f"{found['seconds']:.1f}")
         begun = time.perf_counter()
         each = [rankings(*part) for part in parts(split, rows)]
-        cells += [f"{np.mean([found[other] for found in each]):.4f}" for other in others]
+        cells += [float(np.mean([found[other] for found in each])) for other in others]
+        table.append(cells)
         size = [str(len(rows.lines)), str(rows.targets.shape[1])]
         times = ["; ".join(seconds), f"{time.perf_counter() - begun:.1f}"]
-        yield tables.line([name, *size, *cells, *times])
+        yield tables.line([name, *size, *(f"{tau:.4f}" for tau in cells), *times])
+    yield ""
+    for i, method in enumerate(ORDERS):
+        for j, other in enumerate(others, len(ORDERS)):
+            won = [name for name, cells in zip(names, table, strict=True) if cells[i] > cells[j]]
+            yield f"- {method}, above {other} on {len(won)} of {len(names)}: {', '.join(won) or 'none'}."
 
 
 def compare_hierarchies(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     """Hierarchical sets with their given split: micro-averaged area under precision–recall."""
-    yield "\n## Hierarchies, given split\n"
+    yield "## Hierarchies, given split\n"
     names = (
         "set",
         "features",
@@ -176,39 +206,76 @@ def compare_hierarchies(options: argparse.Namespace, scratch: Path) -> Iterator[
         yield tables.line([name, features, *figures, *training])
 
 
+def compare_size(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
+    """A large sparse set: time of a step of training and peak memory."""
+    yield f"## Size: {SIZE.rows:,} rows, {SIZE.columns:,} inputs, {SIZE.each} of them not zero, 1,000 nodes\n"
+    path = write_large(scratch / "large.arff", SIZE)
+    numbers = SIZE.rows * SIZE.each
+    runs = {}
+    for steps in (1, 5):
+        line = "structured train --space hierarchy --lambda 1e-4 --gap 0 --json"
+        files = [str(path), "--iterations", str(steps), "-o", str(scratch / "m.zhat")]
+        command = [str(options.zhat), *line.split(), *files, "--threads", str(options.threads)]
+        begun = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        if status:
+            sys.exit(f"{' '.join(command)}: ended with status {status}")
+        runs[steps] = (time.perf_counter() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+    wall, cpu = ((runs[5][i] - runs[1][i]) / 4 for i in range(2))
+    yield from tables.header(("what", "found"))
+    yield tables.line(["seconds per step of L-BFGS, at least one objective and gradient", f"{wall:.2f}"])
+    yield tables.line(["the same, CPU seconds", f"{cpu:.2f}"])
+    yield tables.line(["seconds until the first step is done, with reading", f"{runs[1][0]:.1f}"])
+    yield tables.line(["the numbers and their columns, 12 bytes each", f"{12 * numbers / 2**20:.0f} MiB"])
+    yield tables.line(["peak memory of a run of one step", f"{runs[1][2]:.0f} MiB"])
+    yield tables.line(["peak memory of a run of five steps", f"{runs[5][2]:.0f} MiB"])
+
+
 def main() -> None:
     """Runs all parts."""
     options = arguments()
-    if "ZHAT_DATA" not in os.environ:
+    chosen = options.parts.split(",")
+    if "ZHAT_DATA" not in os.environ and chosen != ["size"]:
         sys.exit(
             "ZHAT_DATA is not set: the folder must contain data/multilabel, "
             "data/label-ranking and data/hierarchical"
         )
-    chosen = options.parts.split(",")
-    compared = {"emotions": compare_sets, "rankings": compare_orders, "hierarchies": compare_hierarchies}
+    compared = {
+        "emotions": compare_sets,
+        "rankings": compare_orders,
+        "hierarchies": compare_hierarchies,
+        "size": compare_size,
+    }
     if unknown := [part for part in chosen if part not in compared]:
         sys.exit(f"no part {', '.join(unknown)}; choose from {PARTS}")
     program = subprocess.run(
         [options.zhat, "--version"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    text = "\n\n".join(
-        [
-            "# Structured predictors compared with others",
-            f"`cargo xtask bench predictors --parts {options.parts} "
-            f"--folds {options.folds} --repeats {options.repeats}`",
-            f"{tables.processor()}; {options.threads} threads. {options.note} "
-            "[README.md](README.md) explains the methods.",
-            f"Versions: {program}, scikit-learn {version('scikit-learn')}, NumPy {version('numpy')}.\n\n",
-        ]
-    )
-    print(text, flush=True)
+    versions = f"{program}, scikit-learn {version('scikit-learn')}, NumPy {version('numpy')}"
+    text = "# Structured predictors compared with others\n\n[README.md](README.md) explains the methods.\n"
+    if options.append and options.output and options.output.exists():
+        text = options.output.read_text()
     with tempfile.TemporaryDirectory() as scratch:
         for part in chosen:
-            for line in compared[part](options, Path(scratch)):
+            lines = compared[part](options, Path(scratch))
+            for line in chain([next(lines), f"{made_by(options, part)} {versions}.\n"], lines):
                 print(line, flush=True)
-                text += f"{line}\n"
+                text += f"\n{line}\n" if line.startswith("## ") else f"{line}\n"
                 if options.output:
                     options.output.write_text(text)
+
+
+def command(options: argparse.Namespace, part: str) -> str:
+    """The command of a part."""
+    sets = f" --sets {options.sets} --repeats {options.repeats}" if part == "rankings" else ""
+    folds = f" --folds {options.folds}" if part in ("emotions", "rankings") else ""
+    return f"`cargo xtask bench predictors --parts {part}{sets}{folds} --threads {options.threads}`"
+
+
+def made_by(options: argparse.Namespace, part: str) -> str:
+    """The command and the machine of a part."""
+    return " ".join(f"{command(options, part)}. {tables.processor()}. {options.note}".split())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ mod dependency;
 mod error;
 mod generate;
 mod grammar;
+mod hmm;
 mod hypertree;
 mod language;
 mod learn;
@@ -23,6 +24,7 @@ mod run;
 mod sequence;
 mod sequence_mrf;
 mod space;
+mod tag;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -145,6 +147,8 @@ mod _zhat {
         random_grammar,
     };
     #[pymodule_export]
+    use super::hmm::{Hmm, compare_hmm_states, hmm_of, train_hmm};
+    #[pymodule_export]
     use super::hypertree::{hypertree, hypertree_names, parse_score};
     #[pymodule_export]
     use super::language::{LanguageModel, train_language_model, train_stochastic};
@@ -173,6 +177,8 @@ mod _zhat {
     #[pymodule_export]
     use super::space::{random_space, space_model, space_model_of, space_score};
     #[pymodule_export]
+    use super::tag::{Tagger, read_tagged, tag_spans, train_tagger, word_attributes};
+    #[pymodule_export]
     use super::{
         format_bytes, format_low, format_number, format_seconds, format_value, machine, methods, processors,
         run_program,
@@ -183,6 +189,7 @@ mod _zhat {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         simd::check().map_err(Failure)?;
+        zhat::learn::hmm::register();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -66,6 +66,7 @@ fn examples(columns: Columns, rows: usize, cells: Cells) -> Inputs {
         names: Vec::new(),
         parents: Vec::new(),
         targets: None,
+        weights: None,
     };
     Inputs { rows, inner: Mutex::new(Some(Arc::new(inner))) }
 }
@@ -234,14 +235,15 @@ fn from_json<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> PyResult
     serde_json::from_str(text).map_err(|error| error::argument(name, error.to_string()))
 }
 
-/// Trains a predictor and uses up the inputs; `how` is a JSON object, `names` are those of the labels, nodes, items or elements, and
-/// `checkpoint` is a file and the seconds between writes.
+/// Trains a predictor and uses up the inputs; `how` is a JSON object, `names` are those of the labels, nodes, items or elements,
+/// `weights` those of the rows, and `checkpoint` is a file and the seconds between writes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn train_predictor(
     py: Python<'_>,
     inputs: &Inputs,
     observed: Observed<'_>,
+    weights: Option<Vec<f64>>,
     names: Vec<String>,
     parents: Vec<Option<usize>>,
     how: &str,
@@ -253,7 +255,7 @@ pub fn train_predictor(
     let inner = inputs.get(true)?;
     let (predictor, steps, candidates, regret) = run.supervise(py, move |run| {
         let inner = Arc::try_unwrap(inner).unwrap_or_else(|shared| (*shared).clone());
-        let examples = predict::Examples { names, parents, targets: Some(targets), ..inner };
+        let examples = predict::Examples { names, parents, targets: Some(targets), weights, ..inner };
         let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
         let from = kept
             .map(|kept| kept.0)
@@ -262,7 +264,7 @@ pub fn train_predictor(
             .transpose()?;
         let (mut steps, mut last, mut newest) = (Vec::new(), Instant::now(), None);
         let mut regret = None;
-        let (predictor, candidates) = recipe.fit(&examples, from, run, &mut |now| {
+        let (predictor, candidates) = recipe.fit_owned(examples, from, run, &mut |now| {
             let progress = now.progress();
             regret = now.regret();
             steps.push((progress.step, progress.objective, progress.gap));

@@ -15,8 +15,9 @@ type Segment = (usize, usize);
 
 /// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and
 /// `transitions` (N, N) or (T − 1, N, N), or `embeddings`: left and optionally right (N, D), or `factors`: the
-/// log factors of low-rank transitions, (N, R) each.
+/// log factors of low-rank transitions, (N, R) each; optionally `end` (N).
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 pub fn chain(
     py: Python<'_>,
     start: &Bound<'_, PyAny>,
@@ -25,20 +26,21 @@ pub fn chain(
     transitions: Option<&Bound<'_, PyAny>>,
     embeddings: Option<Embeddings<'_>>,
     factors: Option<Pair<'_>>,
+    end: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Model> {
     let (left, right) =
         embeddings.as_ref().map_or((None, None), |(left, right)| (Some(left), right.as_ref()));
     let given = Given { array: transitions, left, right, factors: factors.as_ref() };
     if emissions.cast::<PyArrayDyn<f32>>().is_ok() {
-        Ok(Model::of(build::<f32>(py, start, emissions, lengths, &given)?))
+        Ok(Model::of(build::<f32>(py, [Some(start), end], emissions, lengths, &given)?))
     } else {
-        Ok(Model::of(build::<f64>(py, start, emissions, lengths, &given)?))
+        Ok(Model::of(build::<f64>(py, [Some(start), end], emissions, lengths, &given)?))
     }
 }
 
 fn build<F: Precision>(
     py: Python<'_>,
-    start: &Bound<'_, PyAny>,
+    [start, end]: [Option<&Bound<'_, PyAny>>; 2],
     emissions: &Bound<'_, PyAny>,
     lengths: Vec<usize>,
     transitions: &Given<'_, '_>,
@@ -51,11 +53,22 @@ fn build<F: Precision>(
         let message = format!("found {} of them for {batch} sequences", lengths.len());
         return Err(error::argument("lengths", message));
     }
-    let start = given("start", start, &[n], "(N,)")?;
+    let of_states = |name: &str, array: Option<&Bound<'_, PyAny>>| {
+        array.map(|array| given::<F>(name, array, &[n], "(N,)")).transpose()
+    };
+    let start = of_states("start", start)?.unwrap_or_else(|| vec![F::default(); n].into());
+    let end = of_states("end", end)?;
     let tables = (steps.saturating_sub(1), "(T − 1, N, N)");
     let transitions = transitions_of("transitions", n, tables, transitions)?;
     let emissions = array::in_place("emissions", &emissions)?;
-    Ok(py.detach(|| Chain::new(start, emissions, lengths, transitions)).map_err(Failure)?)
+    let made = py.detach(|| {
+        let chain = Chain::new(start, emissions, lengths, transitions)?;
+        match end {
+            None => Ok(chain),
+            Some(end) => chain.with_end(end),
+        }
+    });
+    Ok(made.map_err(Failure)?)
 }
 
 /// An array of this shape, used in place.

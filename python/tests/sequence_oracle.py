@@ -44,6 +44,7 @@ def paths(model: zhat.Chain, b: int) -> Iterator[tuple[Segments, float]]:
     for path in itertools.product(range(model.n_states), repeat=model.lengths[b]):
         score = float(model.start[path[0]]) + sum(emissions[t, i] for t, i in enumerate(path))
         score += sum(table(model, t)[i, j] for t, (i, j) in enumerate(itertools.pairwise(path)))
+        score += 0.0 if model.end is None else float(model.end[path[-1]])
         yield tuple((i, 1) for i in path), float(score)
 
 
@@ -55,7 +56,7 @@ def segmentations(model: zhat.SemiMarkov, b: int) -> Iterator[tuple[Segments, fl
 
     def extend(t: int, before: Segments, score: float) -> Iterator[tuple[Segments, float]]:
         if t == length:
-            yield before, score
+            yield before, score + (0.0 if model.end is None else float(model.end[before[-1][0]]))
             return
         for d in range(1, min(model.longest, length - t) + 1):
             for j in range(model.n_states):
@@ -135,6 +136,8 @@ class SequenceOracle:
                         place[b, t, d - 1, j] += p
                 gradient["emissions"][b, t : t + d, j] += p
                 t, before = t + d, j
+            if "end" in gradient:
+                gradient["end"][before] += p
         return gradient
 
 
@@ -171,6 +174,8 @@ def _random_chain(random: np.random.Generator, i: int) -> dict[str, Any]:
         arguments["left"] = random.normal(size=(states, 2)).astype(dtype)
         if form == 3:
             arguments["right"] = random.normal(size=(states, 2)).astype(dtype)
+    if i % 4 in (1, 2):
+        arguments["end"] = values(states)
     return arguments
 
 
@@ -181,7 +186,9 @@ def small_chains() -> dict[str, zhat.Chain]:
     chains["one state"] = zhat.Chain([[-1e4], [3.0]], [[1e4]])
     chains["one step"] = zhat.Chain([[0.0, 1.0, -np.inf]], np.zeros((3, 3)))
     chains["huge"] = zhat.Chain([[1e4, -1e4], [-1e4, 1e4], [1e4, 1e4]], [[-1e4, 1e4], [0.0, 1e4]])
-    chains["ties"] = zhat.Chain(np.zeros((2, 3, 2)), np.zeros((2, 2)))
+    zeros = np.zeros((2, 3, 2)), np.zeros((2, 2))
+    chains["end of one step"] = zhat.Chain(*zeros, lengths=[1, 3], end=[-np.inf, 1e4])
+    chains["ties"] = zhat.Chain(*zeros)
     return chains
 
 

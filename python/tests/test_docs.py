@@ -34,6 +34,9 @@ ELSEWHERE = {
     "ZHAT_DATA=FOLDER cargo xtask bench bounds --report": BENCHMARK,
     "cargo xtask bench chain": BENCHMARK,
     "cargo xtask bench chain --cases 1000:64:8 --peers dynamax": BENCHMARK,
+    "ZHAT_DATA=FOLDER cargo xtask bench predictors": BENCHMARK,
+    "ZHAT_DATA=FOLDER cargo xtask bench predictors --parts rankings --sets iris --repeats 1": BENCHMARK,
+    "cargo xtask bench hmm": BENCHMARK,
     "cargo xtask bench tree": BENCHMARK,
     "cargo xtask bench tree --cases cfg:30:60:40:8 --threads 2": BENCHMARK,
 }

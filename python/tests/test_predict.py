@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import combinations
 
 import numpy as np
@@ -124,6 +125,44 @@ def test_the_optimum_is_that_of_scipy(case: Case) -> None:
     assert model.history_[-1].objective == model.objective_
     # The gap of every step bounds the distance of its objective from the minimum.
     assert all(step.gap >= step.objective - value - 1e-12 for step in model.history_)
+
+
+def test_weights_count_as_repeated_rows(case: Case) -> None:
+    weights = np.random.default_rng(4).integers(0, 4, 24)
+    repeated = np.repeat(np.arange(24), weights)
+    weighted = copy.copy(case.model).fit(case.x, case.y, sample_weight=0.3 * weights)
+    plain = copy.copy(case.model).fit(case.x[repeated], case.y[repeated])
+    assert weighted.objective_ == pytest.approx(plain.objective_, abs=1e-12)
+    np.testing.assert_allclose(weighted.parameters_, plain.parameters_, atol=1e-6)
+    found = weighted.score(case.x, case.y, sample_weight=weights)
+    assert found == pytest.approx(plain.score(case.x[repeated], case.y[repeated]))
+    value, _ = oracle.minimum(
+        case.x[repeated],
+        case.by_input,
+        case.constants,
+        case.family,
+        [case.allowed()[row] for row in repeated],
+        PENALTY,
+    )
+    assert weighted.objective_ == pytest.approx(value, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(23), r"has shape \(23,\), expected \(24,\)"),
+        (np.ones((24, 1)), "has shape"),
+        ([1.0] * 23 + [-1.0], "row 23 has weight -1.0, expected a number from 0"),
+        ([np.nan] + [1.0] * 23, "row 0 has weight nan"),
+        (np.zeros(24), "every weight is zero"),
+        (np.full(24, 1e308), "the sum is infinite"),
+        (["a"] * 24, "expected one number per row"),
+    ],
+)
+def test_unusable_weights_are_refused(weights: object, message: str) -> None:
+    y = np.arange(24) % 2
+    with pytest.raises(zhat.InputError, match=f"sample_weight: .*{message}"):
+        zhat.LabelSetClassifier().fit(inputs(24, 3), y, sample_weight=weights)
 
 
 def test_probabilities_are_those_of_enumeration(case: Case) -> None:

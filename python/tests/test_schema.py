@@ -115,6 +115,13 @@ CASES = {
     "structured predict sets.csv --model sets.zhat -k 2": 0,
     "structured eval sets.csv --model sets.zhat --rows": 0,
     "structured cv sets.csv --labels x,y --folds 2": 0,
+    "tag train tagged.txt -o again-tagger.zhat": 0,
+    "tag train tagged.txt -o chosen-tagger.zhat --valid tagged.txt": 0,
+    "tag predict tagger.zhat tagged.txt": 0,
+    "tag predict tagger.zhat tagged.txt -k 2": 0,
+    "tag predict tagger.zhat tagged.txt --marginals": 0,
+    "tag eval tagger.zhat tagged.txt": 0,
+    "tag features tagger.zhat --top 3": 0,
     # Errors: exit status 1 if there is no result, 2 for invalid input.
     "logz zero": 1,
     "logz clinic.bif --given infection=yes,tumour=yes,shadow=none": 2,
@@ -162,6 +169,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sets.csv").write_text("a,x,y\n0.1,0,1\n0.9,1,1\n0.8,1,0\n0.2,0,0\n0.7,1,1\n0.3,0,1\n")
     (folder / "never.csv").write_text("a,b\n1,0\n")
     plain(folder, "structured train sets.csv --labels x,y -o sets.zhat")
+    (folder / "tagged.txt").write_text(
+        "the_DT dog_NN barks_VBZ\nthe_DT cats_NNS walk_VBP\na_DT bird_NN sings_VBZ\n"
+    )
+    plain(folder, "tag train tagged.txt -o tagger.zhat")
     import numpy as np
 
     import zhat
@@ -266,7 +277,7 @@ def test_every_command_with_json_is_covered(folder: Path) -> None:
     assert {"logz", "impute", "lm eval"} <= with_json
     lines = [*QUERIES, "info", *(line for line, status in CASES.items() if status == 0)]
     words = [line.split(" ") for line in lines]
-    covered = {" ".join(line[:2]) if line[0] in {"lm", "structured"} else line[0] for line in words}
+    covered = {" ".join(line[:2]) if line[0] in {"lm", "structured", "tag"} else line[0] for line in words}
     assert with_json == covered
 
 

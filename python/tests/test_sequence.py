@@ -27,6 +27,9 @@ def chains() -> list[zhat.Chain | zhat.SemiMarkov]:
     ]
     models: list[zhat.Chain | zhat.SemiMarkov] = [zhat.generate.chain(**shape) for shape in shapes]
     models += [zhat.generate.semi_markov(**shape, longest=2) for shape in shapes]
+    scores, end = np.ones((2, 3, 2), np.float32), [0.5, -np.inf]
+    models.append(zhat.Chain(scores, ZERO, lengths=[3, 1], end=end))
+    models.append(zhat.SemiMarkov(scores, ZERO, segments=ZERO, end=end))
     return models
 
 
@@ -39,6 +42,10 @@ def test_arrays_are_used_in_place() -> None:
         assert chain.transitions is not None
         assert np.shares_memory(chain.transitions, transitions)
         assert np.shares_memory(chain.start, start)
+        assert chain.end is None
+        ending = zhat.Chain(emissions, transitions, end=start)
+        assert ending.end is not None
+        assert np.shares_memory(ending.end, start)
         model = zhat.SemiMarkov(emissions, left=transitions, right=transitions, segments=segments)
         assert np.shares_memory(model.segments, segments)
         assert model.left is not None
@@ -110,6 +117,9 @@ def test_errors_name_the_invalid_argument() -> None:
     assert "log_left: number 1 is NaN" in message(ZERO, log_left=[[0], [np.nan]], log_right=[[0], [0]])
     assert "log_right: number 0 is inf" in message(ZERO, log_left=[[0], [0]], log_right=[[np.inf], [0]])
     assert "start: found shape (3,), expected (N,) = (2,)" in message(ZERO, ZERO, start=np.zeros(3))
+    assert "end: found shape (3,), expected (N,) = (2,)" in message(ZERO, ZERO, end=np.zeros(3))
+    assert "end: number 1 is NaN" in message(ZERO, ZERO, end=[0, np.nan])
+    assert "end: number 0 is inf" in message(ZERO, ZERO, end=[np.inf, 0])
     assert "lengths: are for a batch" in message(ZERO, ZERO, lengths=[2])
     batch = np.zeros((2, 3, 2))
     assert "lengths: found 1 of them for 2 sequences" in message(batch, ZERO, lengths=[3])

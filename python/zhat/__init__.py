@@ -35,6 +35,7 @@ from .errors import (
 )
 from .examples import Examples, read_examples
 from .grammar import Grammar
+from .hidden_markov import Hmm, HmmCandidate, HmmStep
 from .hierarchies import HierarchyClassifier
 from .hypertree import Hypertree, HypertreeGradient, ParseSamples
 from .label_sets import LabelSetClassifier
@@ -52,6 +53,7 @@ from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
+from .tagger import Tagger, Tagging, read_tagged
 
 __all__ = [
     "Answer",
@@ -72,6 +74,9 @@ __all__ = [
     "Grammar",
     "Guarantee",
     "HierarchyClassifier",
+    "Hmm",
+    "HmmCandidate",
+    "HmmStep",
     "Hypertree",
     "HypertreeGradient",
     "ImpossibleEvidenceError",
@@ -98,6 +103,8 @@ __all__ = [
     "SemiMarkov",
     "SequenceMrf",
     "SpaceModel",
+    "Tagger",
+    "Tagging",
     "TextScore",
     "Tree",
     "TreeSamples",
@@ -120,6 +127,7 @@ __all__ = [
     "queries",
     "read",
     "read_examples",
+    "read_tagged",
     "sample",
     "score",
     "set_num_threads",

@@ -217,11 +217,13 @@ class StructuredPredictor(Estimator):
         }
         return json.dumps(recipe)
 
-    def fit(self: P, X: Any, y: Any) -> P:
+    def fit(self: P, X: Any, y: Any, sample_weight: Any = None) -> P:
         """Trains the predictor.
 
         `X` is a matrix of numbers (NumPy, SciPy sparse, lists) or a pandas or polars frame, whose columns of
         texts are categories; NaN and null are missing values. The forms of `y` are described in the class.
+        `sample_weight` has one number from 0 per row: a row of weight 2 counts as two rows, a row of weight 0
+        not at all. Only the ratios of the weights matter.
         """
         name = type(self).__name__
         required(name, y)
@@ -231,13 +233,14 @@ class StructuredPredictor(Estimator):
         observed = self._read(y, True)
         if observed.rows != inputs.native.rows:
             raise InputError(f"X has {inputs.native.rows} rows and y has {observed.rows}")
+        weights = row_weights(sample_weight, observed.rows)
         names = observed.names
         if len(set(names)) < len(names):
             twice = next(one for i, one in enumerate(names) if one in names[:i])
             raise InputError(f"y: there are two columns named {twice!r}")
         how = self._recipe(observed.classes)
         native, steps, candidates, regret = _zhat.train_predictor(
-            inputs.native, observed.native, names, self._parents(), how, kept, self._run()
+            inputs.native, observed.native, weights, names, self._parents(), how, kept, self._run()
         )
         self._binary = observed.binary
         self._take(native, observed.classes, inputs.names)
@@ -368,12 +371,13 @@ class StructuredPredictor(Estimator):
         )
         return Evaluation(found["rows"], dict(found["measures"]), bins)
 
-    def score(self, X: Any, y: Any) -> float:
-        """The share of rows whose whole structure is predicted."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose whole structure is predicted, by weight if there are weights."""
         chosen, native = self._check_decision(None), self._fitted()
         inputs, observed = self._against(X, y)
         found = native.predict(inputs.native, chosen, self._run())[0]
-        return float((found == self._as_matrix(observed)).all(axis=1).mean())
+        right = (found == self._as_matrix(observed)).all(axis=1)
+        return float(np.average(right, weights=row_weights(sample_weight, observed.rows)))
 
     def _as_matrix(self, observed: Observed) -> NDArray[np.int64]:
         """Observed structures as a matrix `y`."""
@@ -426,6 +430,29 @@ class StructuredPredictor(Estimator):
         if "_predictor" in state:
             state = {**state, "_predictor": _zhat.Predictor.from_bytes(state["_predictor"])}
         self.__dict__.update(state)
+
+
+def row_weights(weights: Any, rows: int) -> list[float] | None:
+    """The weights of the rows, checked; none if all are 1."""
+    if weights is None:
+        return None
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight: {error}; expected one number per row") from None
+    if found.ndim == 0:
+        found = np.full(rows, found)
+    if found.shape != (rows,):
+        raise InputError(f"sample_weight: has shape {found.shape}, expected {(rows,)}")
+    if not (np.isfinite(found) & (found >= 0)).all():
+        row = int(np.argmin(np.isfinite(found) & (found >= 0)))
+        raise InputError(f"sample_weight: row {row} has weight {found[row]}, expected a number from 0")
+    if not found.any():
+        raise InputError("sample_weight: every weight is zero, expected at least one above 0")
+    numbers = [float(weight) for weight in found]
+    if not math.isfinite(sum(numbers)):
+        raise InputError("sample_weight: the sum is infinite, expected smaller numbers")
+    return numbers
 
 
 def _finite(name: str, value: object) -> float:

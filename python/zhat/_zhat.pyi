@@ -8,16 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Hmm",
     "Inputs",
     "LanguageModel",
     "Model",
     "Predictor",
     "Run",
     "Statistics",
+    "Tagger",
     "Tape",
     "__version__",
     "bayes",
     "chain",
+    "compare_hmm_states",
     "cycle_score",
     "dependency",
     "draw_dependency",
@@ -37,6 +40,7 @@ __all__ = [
     "grammar_trees_of_file",
     "graph_score",
     "hmm",
+    "hmm_of",
     "hypertree",
     "hypertree_names",
     "impute_rows",
@@ -65,6 +69,7 @@ __all__ = [
     "rdp_chain",
     "read_codes",
     "read_examples",
+    "read_tagged",
     "relaxed_sample",
     "relaxed_trees",
     "run_program",
@@ -77,11 +82,15 @@ __all__ = [
     "space_score",
     "sparse_relaxed_sample",
     "sparse_relaxed_trees",
+    "tag_spans",
+    "train_hmm",
     "train_language_model",
     "train_predictor",
     "train_stochastic",
+    "train_tagger",
     "tree",
     "tree_score",
+    "word_attributes",
 ]
 
 __version__: str
@@ -282,6 +291,7 @@ def chain(
     transitions: NDArray[Any] | None,
     embeddings: tuple[NDArray[Any], NDArray[Any] | None] | None,
     factors: tuple[NDArray[Any], NDArray[Any]] | None,
+    end: NDArray[Any] | None,
 ) -> Model: ...
 def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
 def hmm(
@@ -516,9 +526,73 @@ class Predictor:
         run: Run,
     ) -> str: ...
 
+@final
+class Hmm:
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> Hmm: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Hmm: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    @property
+    def states(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def parameter_count(self) -> int: ...
+    def parameters(self) -> list[tuple[str, NDArray[np.float64]]]: ...
+    def unreachable(self) -> list[int]: ...
+    def log_likelihoods(
+        self, values: NDArray[np.float64], lengths: list[int], run: Run
+    ) -> NDArray[np.float64]: ...
+    def posteriors(
+        self, values: NDArray[np.float64], lengths: list[int], run: Run
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def decode(
+        self, values: NDArray[np.float64], lengths: list[int], run: Run
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
+    def sample(self, lengths: list[int], run: Run) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+    def chain(self, values: NDArray[np.float64], lengths: list[int], run: Run) -> Model: ...
+
+def train_hmm(
+    values: NDArray[np.float64],
+    lengths: list[int],
+    states: int,
+    family: str,
+    how: str,
+    layout: str,
+    given: Hmm | None,
+    labels: list[int] | None,
+    checkpoint: tuple[str | os.PathLike[str], float] | None,
+    run: Run,
+) -> tuple[Hmm, list[tuple[int, int, float]], float, float, int, bool]: ...
+def compare_hmm_states(
+    values: NDArray[np.float64],
+    lengths: list[int],
+    states: list[int],
+    family: str,
+    how: str,
+    folds: int,
+    run: Run,
+) -> list[tuple[int, int, float, float, float, float | None]]: ...
+def hmm_of(
+    start: NDArray[np.float64],
+    transitions: NDArray[np.float64],
+    emissions: str,
+    covariance: str,
+    probabilities: NDArray[np.float64],
+    means: NDArray[np.float64],
+    covariances: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> Hmm: ...
 def train_predictor(
     inputs: Inputs,
     observed: tuple[str, int, NDArray[np.int64], NDArray[np.uint32]],
+    weights: list[float] | None,
     names: list[str],
     parents: list[int | None],
     how: str,
@@ -544,3 +618,67 @@ def read_examples(
     tuple[list[int], NDArray[np.uint32]] | None,
     int,
 ]: ...
+
+@final
+class Tagger:
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> Tagger: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Tagger: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    @property
+    def tags(self) -> list[str]: ...
+    @property
+    def template(self) -> str | None: ...
+    @property
+    def training(self) -> str: ...
+    @property
+    def sizes(self) -> tuple[int, int, int]: ...
+    def forbidding(self, transitions: list[tuple[str, str]]) -> Tagger: ...
+    def top(self, count: int) -> list[tuple[str, str, float, bool]]: ...
+    def predict(
+        self,
+        sentences: list[list[list[tuple[str, float]]]],
+        known: list[list[str | None]] | None,
+        run: Run,
+    ) -> list[list[str]]: ...
+    def marginals(
+        self,
+        sentences: list[list[list[tuple[str, float]]]],
+        known: list[list[str | None]] | None,
+        run: Run,
+    ) -> list[NDArray[np.float64]]: ...
+    def best(
+        self,
+        sentences: list[list[list[tuple[str, float]]]],
+        count: int,
+        known: list[list[str | None]] | None,
+        run: Run,
+    ) -> list[list[tuple[list[str], float]]]: ...
+    def log_probabilities(
+        self,
+        sentences: list[list[list[tuple[str, float]]]],
+        tags: list[list[str | None]],
+        run: Run,
+    ) -> NDArray[np.float64]: ...
+
+def read_tagged(
+    path: str | os.PathLike[str],
+    format: str | None,
+    column: str | None,
+    word: str | None,
+    sequence: str | None,
+) -> tuple[list[list[str]], list[list[str | None]]]: ...
+def word_attributes(words: list[str], count: int) -> list[list[tuple[str, float]]]: ...
+def tag_spans(tags: list[str]) -> list[tuple[int, int, str]]: ...
+def train_tagger(
+    sentences: list[list[list[tuple[str, float]]]],
+    tags: list[list[str]],
+    words: int | None,
+    hash_bits: int | None,
+    how: str,
+    valid: tuple[list[list[list[tuple[str, float]]]], list[list[str]]] | None,
+    checkpoint: tuple[str | os.PathLike[str], float] | None,
+    run: Run,
+) -> tuple[Tagger, list[tuple[int, float]]]: ...

@@ -223,7 +223,7 @@ def read(path: FilePath, evidence: FilePath | None = None) -> Any:
     """Reads a model from a `.uai`, `.bif` or `.zhat` file or a text grammar, and evidence in the UAI format.
 
     Files may be compressed (`.gz`, `.zst`). The format and the kind of model are determined by the content,
-    not by the file name. The class of the result depends on the kind, and may be `LanguageModel`;
+    not by the file name. The class of the result depends on the kind, and may be `LanguageModel` or `Hmm`;
     `FactorGraph.read`, `Chain.read` and so on accept only their own kind. Evidence is supported only for
     factor graphs and is read only if given.
 
@@ -234,10 +234,15 @@ def read(path: FilePath, evidence: FilePath | None = None) -> Any:
     >>> zhat.read(path) == tree
     True
     """
-    if _kind_in_header(path).startswith("language-model"):
+    kind = _kind_in_header(path)
+    if kind.startswith("language-model"):
         from .language import LanguageModel
 
         return LanguageModel.read(path)
+    if kind == "hmm":
+        from .hidden_markov import Hmm
+
+        return Hmm.load(path)
     native = _zhat.Model.read(path, evidence)
     known = KINDS.get(native.kind)
     if known is None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from . import _zhat
 from ._arguments import FilePath
-from ._predictor import StructuredPredictor
+from ._predictor import StructuredPredictor, row_weights
 from ._targets import Observed, plain, rankings
 from .errors import InputError
 
@@ -115,8 +115,11 @@ class LabelRanker(StructuredPredictor):
     def _as_target(self, structures: NDArray[np.uint32]) -> NDArray[np.int64]:
         return np.asarray(np.argsort(structures, axis=1).astype(np.int64) + 1)
 
-    def score(self, X: Any, y: Any) -> float:
-        """The mean of Kendall's τ over rows, for the pairs of items that a row orders."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The mean of Kendall's τ over rows, for the pairs of items that a row orders.
+
+        With `sample_weight`, the mean is weighted.
+        """
         _, observed = self._against(X, y)
         ranks, found = self._as_matrix(observed), self.predict(X)
         first, second = np.triu_indices(ranks.shape[1], 1)
@@ -124,8 +127,10 @@ class LabelRanker(StructuredPredictor):
         ordered = np.sign(ranks[:, second] - ranks[:, first]) * known
         agreed = (ordered * np.sign(found[:, second] - found[:, first])).sum(axis=1)
         counts = np.abs(ordered).sum(axis=1)
-        used = counts > 0
-        return float((agreed[used] / counts[used]).mean()) if used.any() else 0.0
+        weights = row_weights(sample_weight, observed.rows)
+        weight = np.ones(observed.rows) if weights is None else np.array(weights)
+        used = (counts > 0) & (weight > 0)
+        return float(np.average(agreed[used] / counts[used], weights=weight[used])) if used.any() else 0.0
 
     @classmethod
     def _restored(cls, native: _zhat.Predictor) -> dict[str, Any]:

@@ -42,6 +42,11 @@ class _Sequences(Batched):
         return np.asarray(self._parameters["start"])
 
     @property
+    def end(self) -> NDArray[Any] | None:
+        """The end scores (N,); `None` if there are none."""
+        return self._parameters.get("end")
+
+    @property
     def emissions(self) -> NDArray[Any]:
         """The emission scores, (T, N), or (B, T, N) for a batch."""
         return np.asarray(self._unbatched(self._parameters["emissions"]))
@@ -130,7 +135,7 @@ class _Sequences(Batched):
         return {
             "sequences": positions if self._single else f"{len(self.lengths)} sequences of {positions}",
             "states": f"{self.n_states} states",
-            "transitions": transitions,
+            "transitions": transitions if self.end is None else f"{transitions} and end scores",
             "precision": str(self.dtype),
         }
 
@@ -144,7 +149,8 @@ class Chain(_Sequences, kind="chain"):
     Alternatively, embeddings `left` and `right` (N, D) define transition(i, j) = left[i] · right[j]; `right`
     defaults to `left`. Log factors `log_left` and `log_right` (N, R) define exp(transition(i, j)) =
     Σᵣ exp(log_left[i, r] + log_right[j, r]), a matrix of rank R. In both cases the table is never computed.
-    `start` (N,) is zero by default.
+    `start` (N,) is added at the first position of each sequence and `end` (N,) at the last; both are zero by
+    default.
 
     All values are logarithms, and −inf forbids a state or transition. The precision is that of `emissions`,
     float32 or float64. C-contiguous arrays of that precision are used in place, without a copy: do not change
@@ -180,6 +186,7 @@ class Chain(_Sequences, kind="chain"):
         log_left: ArrayLike | None = None,
         log_right: ArrayLike | None = None,
         lengths: Iterable[int] | None = None,
+        end: ArrayLike | None = None,
     ) -> None:
         """Builds and checks the model."""
         array = scores("emissions", emissions)
@@ -215,6 +222,7 @@ class Chain(_Sequences, kind="chain"):
             None if transitions is None else like("transitions", transitions),
             embeddings,
             factors,
+            None if end is None else like("end", end),
         )
 
     @classmethod
@@ -320,6 +328,7 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
         log_left: ArrayLike | None = None,
         log_right: ArrayLike | None = None,
         lengths: Iterable[int] | None = None,
+        end: ArrayLike | None = None,
     ) -> None:
         """Builds and checks the model."""
         chain = Chain(
@@ -331,6 +340,7 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
             log_left=log_left,
             log_right=log_right,
             lengths=lengths,
+            end=end,
         )
         array = scores("segments", segments, chain.dtype)
         self._single = chain._single

@@ -144,6 +144,7 @@ class ChainGradient:
     log_left: NDArray[Any] | None = None
     log_right: NDArray[Any] | None = None
     segments: NDArray[Any] | None = None
+    end: NDArray[Any] | None = None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that are not `None`, by name."""

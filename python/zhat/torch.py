@@ -50,6 +50,7 @@ class Chain(Model):
         lengths: Iterable[int] | None = None,
         log_left: torch.Tensor | None = None,
         log_right: torch.Tensor | None = None,
+        end: torch.Tensor | None = None,
     ) -> None:
         """The arguments are those of `zhat.Chain` and `zhat.SemiMarkov`."""
         parameters = {
@@ -59,6 +60,7 @@ class Chain(Model):
             "right": right,
             "log_left": log_left,
             "log_right": log_right,
+            "end": end,
         }
         kind: Callable[..., Any] = sequence.Chain
         if segments is not None:

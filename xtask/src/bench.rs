@@ -1,4 +1,4 @@
-//! `cargo xtask bench exact | bounds | chain | tree | predictors`: compares zhat with other tools.
+//! `cargo xtask bench exact | bounds | chain | tree | hmm | predictors | tagger`: compares zhat with other tools.
 
 use crate::environment;
 use crate::shell::{Outcome, Step, root, target};
@@ -27,6 +27,10 @@ pub fn predictors(args: &[&str]) -> Outcome {
     beside("predictors", args)
 }
 
+pub fn tagger(args: &[&str]) -> Outcome {
+    beside("tagger", args)
+}
+
 /// Runs `bench/NAME/run.py` with the Python package, in an environment with the packages of
 /// `bench/NAME/requirements.txt`, one of which is the tool that builds the package.
 fn with_package(name: &str, args: &[&str]) -> Outcome {
@@ -48,4 +52,8 @@ pub fn chain(args: &[&str]) -> Outcome {
 
 pub fn tree(args: &[&str]) -> Outcome {
     with_package("tree", args)
+}
+
+pub fn hmm(args: &[&str]) -> Outcome {
+    with_package("hmm", args)
 }

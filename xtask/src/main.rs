@@ -24,7 +24,9 @@ cargo xtask bench exact [FILTER…]   compares zhat with other tools for exact i
 cargo xtask bench bounds [FILTER…]  compares zhat with other tools for approximate inference
 cargo xtask bench chain             compares zhat with other libraries on chains
 cargo xtask bench tree              compares zhat with other libraries on trees
+cargo xtask bench hmm               compares zhat with other libraries on training of hidden Markov models
 cargo xtask bench predictors        compares structured predictors with others; needs ZHAT_DATA
+cargo xtask bench tagger            compares taggers with CRFsuite; needs ZHAT_DATA
 cargo xtask data mushroom FOLDER    fetches the mushroom table from the Rust registry";
 
 fn main() -> ExitCode {
@@ -35,13 +37,15 @@ fn main() -> ExitCode {
         ["fresh"] => fresh::run(false),
         ["fresh", "--all"] => fresh::run(true),
         ["docs"] => docs::run(),
-        ["wheel"] => wheel::run(),
+        ["wheel"] => wheel::run(wheel::RELEASE),
         ["catalogue"] => test::bless_catalogue(),
         ["bench", "exact", rest @ ..] => bench::exact(rest),
         ["bench", "bounds", rest @ ..] => bench::bounds(rest),
         ["bench", "chain", rest @ ..] => bench::chain(rest),
         ["bench", "tree", rest @ ..] => bench::tree(rest),
+        ["bench", "hmm", rest @ ..] => bench::hmm(rest),
         ["bench", "predictors", rest @ ..] => bench::predictors(rest),
+        ["bench", "tagger", rest @ ..] => bench::tagger(rest),
         ["data", "mushroom", folder] => data::mushroom(folder),
         _ => Err(USAGE.into()),
     };

@@ -29,7 +29,7 @@ const PARTS: [Part; 5] = [
     Part { name: "Python", flag: "--python", core: true, work: |on| python::test(on.ci, on.has_data) },
     Part { name: "PyTorch", flag: "--torch", core: false, work: |on| python::test_torch(on.ci) },
     Part { name: "documentation", flag: "--docs", core: false, work: |_| docs::test() },
-    Part { name: "wheel", flag: "--wheel", core: false, work: |_| wheel::run() },
+    Part { name: "wheel", flag: "--wheel", core: false, work: |_| wheel::run(wheel::PACKAGING) },
 ];
 
 /// Which parts are run: those that flags name; without a flag the core, and with `CI=true` all.

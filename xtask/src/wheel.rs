@@ -1,4 +1,5 @@
-//! `cargo xtask wheel`: builds the wheel and tries it in an empty environment.
+//! `cargo xtask wheel`: builds the wheel and tries it in an empty environment. The test command does the same
+//! without optimisation.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,9 +22,15 @@ assert abs(chain.log_partition().value - 3.319671) < 1e-6
 print(f'import of zhat, with NumPy: {1000 * seconds:.0f} ms')
 ";
 
+/// The profile of the wheel that is given to users.
+pub const RELEASE: &str = "release";
+
+/// The profile of the wheel that the tests try: what is packed is the same, compiled without optimisation.
+pub const PACKAGING: &str = "packaging";
+
 /// Builds the wheel, installs it without a compiler, and runs a short example and the program.
-pub fn run() -> Outcome {
-    let wheel = build()?;
+pub fn run(profile: &str) -> Outcome {
+    let wheel = build(profile)?;
     let empty = target().join("wheel-environment");
     let path = empty.to_string_lossy().into_owned();
     let started = Instant::now();
@@ -45,14 +52,14 @@ pub fn run() -> Outcome {
 }
 
 /// Builds a wheel for this system; on Linux one for every distribution with glibc 2.17 or later.
-pub fn build() -> Outcome<PathBuf> {
+fn build(profile: &str) -> Outcome<PathBuf> {
     let environment = environment::with(&[REQUIREMENTS])?;
     let folder = target().join("wheels");
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     let out = folder.to_string_lossy().into_owned();
-    let mut args = vec!["build", "--release", "--locked", "--out", &out];
+    let mut args = vec!["build", "--profile", profile, "--locked", "--out", &out];
     if cfg!(target_os = "linux") {
         args.extend(["--zig", "--compatibility", "manylinux_2_17"]);
     }

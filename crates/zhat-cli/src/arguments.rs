@@ -7,8 +7,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use zhat::catalogue;
 
+use crate::hmm_arguments::{HmmArguments, KindArgument};
 use crate::lm_arguments::LmArguments;
 use crate::structured_arguments::StructuredArguments;
+use crate::tag_arguments::TagArguments;
 use crate::tree_arguments::{GrammarArguments, HypertreeArguments, TreeFormArgument};
 
 /// Partition functions of structured probabilistic models: log Z, marginals, samples and gradients with
@@ -49,9 +51,9 @@ pub enum Command {
     Kl(DivergenceArguments),
     /// Cross-entropy −Σ p log q of two chain models, one value per sequence
     CrossEntropy(DivergenceArguments),
-    /// Fits a Markov random field to a table of categories
+    /// Fits a Markov random field to a table of categories, or a hidden Markov model to sequences
     Fit(FitArguments),
-    /// Log-likelihood of the rows of a table under a model
+    /// Log-likelihood of the rows of a table under a model, or of sequences under a hidden Markov model
     Score(ScoreArguments),
     /// Replaces missing values of a table by the most probable ones given the rest of the row
     Impute(ImputeArguments),
@@ -59,6 +61,8 @@ pub enum Command {
     Lm(LmArguments),
     /// Structured predictors: label sets, rankings, hierarchies and partitions
     Structured(StructuredArguments),
+    /// Taggers: one tag per word, learned from tagged files
+    Tag(TagArguments),
     /// Generates random models
     Generate(GenerateArguments),
     /// Converts a model between formats
@@ -91,7 +95,7 @@ pub struct ModelArguments {
     /// The model: a .uai, .bif or .zhat file or a text grammar, plain or compressed (.gz, .zst), or - for stdin
     pub model: PathBuf,
     /// The data of a model that needs some, plain or compressed, or - for stdin. For a grammar: one sentence
-    /// per line, words separated by white space
+    /// per line, words separated by white space. For a hidden Markov model: a table of observations
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Evidence file in the UAI format
@@ -205,6 +209,9 @@ pub struct SampleArguments {
     /// Number of samples
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
     pub count: usize,
+    /// Length of the sequences drawn from a hidden Markov model, without --input [default: 100]
+    #[arg(long, value_name = "N")]
+    pub length: Option<usize>,
     /// Print trees in this form instead of CSV; all but the indented one print nothing else
     #[arg(long, value_enum, value_name = "FORM", conflicts_with = "json")]
     pub trees: Option<TreeFormArgument>,
@@ -228,6 +235,13 @@ pub struct DivergenceArguments {
 pub struct TableArguments {
     /// The table: comma-separated values with a header, plain or compressed (.gz, .zst), or - for stdin
     pub data: PathBuf,
+    #[command(flatten)]
+    pub format: FormatArguments,
+}
+
+/// The format of a table.
+#[derive(Args, Debug)]
+pub struct FormatArguments {
     /// The first row is not a header; the columns are named x0, x1, …
     #[arg(long)]
     pub no_header: bool,
@@ -260,6 +274,8 @@ pub enum MissingArgument {
     Refuse,
     /// Treat a missing value as a state of its column, named (missing)
     State,
+    /// Sum over missing values; hidden Markov models only
+    Marginal,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -276,6 +292,11 @@ pub enum EncodingArgument {
 pub struct FitArguments {
     #[command(flatten)]
     pub table: TableArguments,
+    /// The kind of model
+    #[arg(long, value_enum, default_value = "mrf")]
+    pub kind: KindArgument,
+    #[command(flatten)]
+    pub hmm: HmmArguments,
     /// Interacting pairs: independent; chow-liu; chow-liu+M, the tree and the next M pairs by mutual
     /// information; complete; or a file with two columns per line
     #[arg(long, default_value = "chow-liu")]
@@ -295,7 +316,8 @@ pub struct FitArguments {
     /// Maximum number of iterations
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub iterations: usize,
-    /// Stop when no component of the gradient is larger
+    /// Stop when no component of the gradient is larger; for a hidden Markov model, when an iteration improves the
+    /// objective by less, in nats per row
     #[arg(long, default_value_t = 1e-6)]
     pub tolerance: f64,
     /// Checkpoint file, written every few seconds; an existing one is resumed
@@ -330,10 +352,16 @@ pub enum StartArgument {
 pub struct ScoreArguments {
     /// The model: a .zhat, .uai or .bif file
     pub model: PathBuf,
+    /// The table: comma-separated values with a header, plain or compressed (.gz, .zst), or - for stdin
+    #[arg(required_unless_present = "input")]
+    pub data: Option<PathBuf>,
+    /// The table, as an option
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    pub input: Option<PathBuf>,
     #[command(flatten)]
-    pub table: TableArguments,
-    /// Print the line number and the log-likelihood of every row as CSV, and the summary to stderr; with
-    /// --json, add them to the object
+    pub format: FormatArguments,
+    /// Print the line number and the log-likelihood of every row as CSV, or of every sequence for a hidden Markov
+    /// model, and the summary to stderr; with --json, add them to the object
     #[arg(long)]
     pub rows: bool,
     #[command(flatten)]

@@ -7,27 +7,40 @@ use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice};
 use zhat::internal::units;
 use zhat::io::table::{Encoding, Missing, TableOptions, cell};
+use zhat::learn::hmm::Hmm;
 use zhat::learn::read_statistics;
 use zhat::learn::{
     self, Column, Fit, FitCheckpoint, Fitted, Likelihood, Optimizer, Start, Statistics, Structure,
 };
-use zhat::{Error, FactorGraph, Query, Result, Run, io};
+use zhat::{Error, FactorGraph, Model, Query, Result, Run, io};
 
 use crate::arguments::{
-    EncodingArgument, FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments,
-    StartArgument, TableArguments,
+    EncodingArgument, FitArguments, FormatArguments, ImputeArguments, MissingArgument, OptimizerArgument,
+    ScoreArguments, StartArgument,
 };
+use crate::hmm_arguments::KindArgument;
 use crate::output::{self, Exit, json_number};
 use crate::query::{budgeted, settings};
-use crate::{progress, signals};
+use crate::{hmm, progress, signals};
 
-fn options(arguments: &TableArguments) -> Result<TableOptions> {
+/// The delimiter that was given.
+pub fn delimiter(arguments: &FormatArguments) -> Result<Option<u8>> {
+    let Some(delimiter) = arguments.delimiter else { return Ok(None) };
+    let byte = u8::try_from(delimiter).ok().filter(u8::is_ascii);
+    byte.map(Some).ok_or_else(|| Error::argument("--delimiter", "must be an ASCII character"))
+}
+
+fn options(arguments: &FormatArguments) -> Result<TableOptions> {
     let mut options = TableOptions {
         header: !arguments.no_header,
         missing: match arguments.missing {
             MissingArgument::Drop => Missing::Drop,
             MissingArgument::Refuse => Missing::Refuse,
             MissingArgument::State => Missing::State,
+            MissingArgument::Marginal => {
+                let message = "`marginal` is for hidden Markov models; expected drop, refuse or state";
+                return Err(Error::argument("--missing", message));
+            }
         },
         encoding: match arguments.encoding {
             EncodingArgument::Utf8 => Encoding::Utf8,
@@ -37,11 +50,7 @@ fn options(arguments: &TableArguments) -> Result<TableOptions> {
         most_states: arguments.most_states,
         ..Default::default()
     };
-    if let Some(delimiter) = arguments.delimiter {
-        let byte = u8::try_from(delimiter).ok().filter(u8::is_ascii);
-        options.delimiter =
-            Some(byte.ok_or_else(|| Error::argument("--delimiter", "must be an ASCII character"))?);
-    }
+    options.delimiter = delimiter(arguments)?;
     if !arguments.marker.is_empty() {
         options.markers.clone_from(&arguments.marker);
     }
@@ -70,6 +79,10 @@ fn structure(text: &str, statistics: &Statistics) -> Result<Structure> {
 }
 
 pub fn fit(arguments: &FitArguments) -> Result<Exit> {
+    if arguments.kind == KindArgument::Hmm {
+        return hmm::fit(arguments);
+    }
+    refuse_hidden(arguments)?;
     output::refuse_stdout(&arguments.output, "model.zhat")?;
     if io::Format::of(&arguments.output)? == io::Format::Bif {
         let message =
@@ -78,7 +91,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     }
     let run = progress::attend(budgeted(&arguments.run.budget));
     let started = Instant::now();
-    let statistics = read_statistics(&arguments.table.data, &options(&arguments.table)?, &run)?;
+    let statistics = read_statistics(&arguments.table.data, &options(&arguments.table.format)?, &run)?;
     let counting = started.elapsed().as_secs_f64();
     let edges = structure(&arguments.structure, &statistics)?.edges(&statistics)?;
     let choice = Choice::parse(&arguments.run.method);
@@ -153,6 +166,23 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     Ok(output::ended())
 }
 
+/// Refuses options of hidden Markov models.
+fn refuse_hidden(arguments: &FitArguments) -> Result<()> {
+    let own = &arguments.hmm;
+    let used = [
+        ("--states", !own.states.is_empty()),
+        ("--sequence", own.sequence.is_some()),
+        ("--labels", own.labels.is_some()),
+        ("--fixed", !own.fixed.is_empty()),
+        ("--starts", own.starts != 1),
+        ("--from", own.from.is_some()),
+    ];
+    match used.iter().find(|(_, used)| *used) {
+        Some((name, _)) => Err(Error::argument(*name, "is for --kind hmm")),
+        None => Ok(()),
+    }
+}
+
 fn work(fitted: &Fitted, seconds: f64) -> String {
     let (progress, seconds) = (fitted.progress, units::seconds(seconds));
     let method = fitted.log_likelihood.diagnostics.method;
@@ -202,7 +232,10 @@ fn used_edges(graph: &FactorGraph) -> usize {
 }
 
 fn read_graph(path: &Path) -> Result<FactorGraph> {
-    let model = io::read_model(path)?;
+    graph_of(&io::read_model(path)?)
+}
+
+fn graph_of(model: &Model) -> Result<FactorGraph> {
     let graph = model.get::<FactorGraph>().cloned();
     graph.ok_or_else(|| Error::argument("MODEL", format!("is a {}, expected a factor graph", model.kind())))
 }
@@ -217,10 +250,16 @@ fn log_partition(
 }
 
 pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
+    let model = io::read_model(&arguments.model)?;
+    // The command line requires one of them.
+    let data = arguments.input.as_deref().or(arguments.data.as_deref()).unwrap_or(Path::new("-"));
+    if let Some(model) = model.get::<Hmm>() {
+        return hmm::score(arguments, data, model);
+    }
     let run = progress::attend(budgeted(&arguments.run.budget));
-    let graph = read_graph(&arguments.model)?;
-    let options = options(&arguments.table)?;
-    let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
+    let graph = graph_of(&model)?;
+    let options = options(&arguments.format)?;
+    let mut rows_of_table = learn::open_rows(&graph, data, &options)?;
     let log_z = log_partition(&graph, &arguments.run, &run)?;
     let mut lines = String::new();
     let (json, mut each) = (arguments.run.budget.json, Vec::new());
@@ -272,7 +311,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
 pub fn impute(arguments: &ImputeArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.run.budget));
     let graph = read_graph(&arguments.model)?;
-    let options = options(&arguments.table)?;
+    let options = options(&arguments.table.format)?;
     let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
     let columns = learn::columns_of(&graph);
     let (choice, settings) = (Choice::parse(&arguments.run.method), settings(&arguments.run.set)?);

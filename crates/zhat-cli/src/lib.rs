@@ -6,6 +6,8 @@ mod complete;
 mod convert;
 mod demo;
 mod generate;
+mod hmm;
+mod hmm_arguments;
 mod info;
 mod learn;
 mod lm;
@@ -22,6 +24,8 @@ mod repro;
 mod signals;
 mod structured;
 mod structured_arguments;
+mod tag;
+mod tag_arguments;
 mod tips;
 mod tree_arguments;
 
@@ -43,6 +47,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     let json = args.iter().any(|arg| arg == "--json");
     signals::listen(json);
+    zhat::learn::hmm::register();
     let outcome = match Arguments::try_parse_from(&args) {
         Ok(arguments) => zhat::internal::numeric::simd::check().and_then(|_| dispatch(arguments.command)),
         Err(error) if !error.use_stderr() => {
@@ -100,6 +105,7 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Impute(arguments) => learn::impute(&arguments),
         Command::Lm(arguments) => lm::run(&arguments),
         Command::Structured(arguments) => structured::run(&arguments),
+        Command::Tag(arguments) => tag::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Demo(arguments) => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Plan, Settings};
 use zhat::io::{self, uai};
+use zhat::learn::hmm::Hmm;
 use zhat::query::{AnyAnswer, AnyValue, Law};
 use zhat::random::Streams;
 use zhat::report::Report;
@@ -15,10 +16,10 @@ use crate::arguments::{
     BudgetArguments, DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments,
     PlainQueryArguments, QueryArguments, SampleArguments,
 };
-use crate::load::{applied, load, require_input};
+use crate::load::{applied, described, load, require_input};
 use crate::output::{self, Exit};
 use crate::tree_arguments::TreeFormArgument;
-use crate::{progress, signals};
+use crate::{hmm, progress, signals};
 
 /// Parses `name=value` options of a method; a value that is not valid JSON is taken as text.
 pub fn settings(items: &[String]) -> Result<Settings> {
@@ -172,7 +173,14 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
     let style = Style::plain(plain);
     let settings = settings(&plain.run.set)?;
     let run = budgeted(&plain.run.budget);
-    let mut model = load(&plain.model)?;
+    let mut model = described(&plain.model)?;
+    if let Some(model) = model.get::<Hmm>() {
+        return hmm::sample(arguments, model);
+    }
+    if arguments.length.is_some() {
+        return Err(Error::argument("--length", "is for a hidden Markov model without --input"));
+    }
+    require_input(&model)?;
     let trees = tree_form(arguments.trees, &model)?;
     let drawn = count.saturating_mul(model.batch().map_or(1, |batch| batch.lengths.len()));
     if trees == Some(TreeForm::Svg) && drawn > MOST_DRAWN {

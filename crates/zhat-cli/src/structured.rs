@@ -59,6 +59,15 @@ fn read(arguments: &DataArguments, space: Space, predictor: Option<&Predictor>) 
     read_examples(&arguments.data, &options)
 }
 
+/// The data of a recipe, with the weights of the rows.
+fn read_weighted(data: &DataArguments, how: &RecipeArguments) -> Result<Examples> {
+    let mut examples = read(data, space(how.space), None)?;
+    if let Some(column) = &how.weights {
+        examples.take_weights(column)?;
+    }
+    Ok(examples)
+}
+
 fn decision(argument: DecisionArgument) -> Decision {
     match argument {
         DecisionArgument::MostProbable => Decision::MostProbable,
@@ -148,14 +157,14 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     output::refuse_stdout(&arguments.output, "model.zhat")?;
     let run = progress::attend(budgeted(&arguments.budget));
     let started = Instant::now();
-    let examples = read(&arguments.data, space(arguments.recipe.space), None)?;
+    let examples = read_weighted(&arguments.data, &arguments.recipe)?;
     let recipe = recipe(&arguments.recipe, &examples, &run)?;
     let kept = arguments.checkpoint.as_deref();
     let from = kept.filter(|path| path.exists()).map(read_predictor_checkpoint).transpose()?;
     let (mut last, mut told, mut steps, mut begun) = (Instant::now(), Instant::now(), 0, None);
     let (mut newest, mut regret) = (None, None);
     let attention = signals::patient_attention();
-    let (predictor, candidates) = recipe.fit(&examples, from, &run, &mut |now| {
+    let (predictor, candidates) = recipe.fit_owned(examples, from, &run, &mut |now| {
         let progress = now.progress();
         (steps, regret) = (progress.step, now.regret());
         let (first, since) = *begun.get_or_insert((progress.step, Instant::now()));
@@ -497,7 +506,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
 fn cv(arguments: &CvArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
     let started = Instant::now();
-    let examples = read(&arguments.data, space(arguments.recipe.space), None)?;
+    let examples = read_weighted(&arguments.data, &arguments.recipe)?;
     let recipe = recipe(&arguments.recipe, &examples, &run)?;
     let mut parts = Vec::new();
     for repeat in 0..u64::from(arguments.repeats) {

@@ -68,6 +68,10 @@ pub struct RecipeArguments {
     /// --scaling unit]
     #[arg(long, requires = "fourier")]
     pub gamma: Option<f64>,
+    /// Numeric column with the weights of the rows in training; it is not an input. A row of weight 2 counts as
+    /// two rows, a row of weight 0 not at all
+    #[arg(long, value_name = "COLUMN")]
+    pub weights: Option<String>,
     /// Factor λ of the penalty λ‖θ‖², above 0; several values, or auto for 1, 0.1, …, 1e-6, are compared by
     /// cross-validation of the log-loss
     #[arg(long, value_name = "LAMBDA", default_value = "0.001", value_delimiter = ',')]

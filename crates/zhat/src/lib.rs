@@ -56,6 +56,7 @@ mod pages {
         Quadrature "docs/quadrature.md";
         SequenceMrf "docs/sequence-mrf.md";
         Spaces "docs/spaces.md";
+        TaggerJoint "docs/tagger-joint.md";
         TutorialRust "docs/tutorials/rust.md";
     }
 }

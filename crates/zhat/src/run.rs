@@ -204,6 +204,16 @@ impl Run {
     ///
     /// The pool is not rayon's global one, so it obeys `threads` and survives a fork of the process.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let (mut work, mut result) = (Some(work), None);
+        self.install_once(&mut || result = work.take().map(|work| work()));
+        match result {
+            Some(result) => result,
+            None => unreachable!("the work is run once"),
+        }
+    }
+
+    /// Not generic, so that the pool's code is compiled once.
+    fn install_once(&self, work: &mut (dyn FnMut() + Send)) {
         match self.pool() {
             Some(pool) => pool.install(work),
             None => work(),

@@ -6,6 +6,7 @@ mod lifted_fig5;
 mod lifted_fig6;
 mod lifted_rank;
 mod lifted_table1;
+mod lifted_table2;
 mod mushroom;
 mod rdp;
 mod rdp_graph;
@@ -134,6 +135,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "lifted-table1",
         about: "Jernite et al. 2015, Table 1: nearest neighbours by embedding, zhat and the paper",
         run: lifted_table1::run,
+    },
+    Experiment {
+        name: "lifted-table2",
+        about: "Jernite et al. 2015, Table 2: tagging accuracy of the joint model and of a hidden Markov model, English-EWT, and the cost of a step",
+        run: lifted_table2::run,
     },
     Experiment {
         name: "lifted-rank",

@@ -170,6 +170,36 @@ fn killed_and_resumed_training_writes_the_same_bytes() {
 }
 
 /// Eighteen labels with all pairs: training by samples, and predictions that state their guarantees.
+/// A column of weights is no input, and whole weights count as repeated rows.
+#[test]
+fn weights_count_as_repeated_rows() {
+    let folder = Folder::new("structured-weights");
+    let text = labels(40);
+    let (mut weighted, mut repeated) = (String::new(), String::new());
+    for (i, line) in text.lines().enumerate() {
+        let weight = if i == 0 { "w".into() } else { (i % 4).to_string() };
+        weighted += &format!("{weight},{line}\n");
+        repeated += &format!("{line}\n").repeat(if i == 0 { 1 } else { i % 4 });
+    }
+    folder.write("w.csv", &weighted);
+    folder.write("r.csv", &repeated);
+    let train = |line: &str| {
+        let line = format!("structured train {line} --labels x,y --pairs chow-liu --gap 1e-11");
+        folder.json(&line.split_whitespace().collect::<Vec<_>>())
+    };
+    let (a, b) = (train("w.csv --weights w -o w.zhat"), train("r.csv -o r.zhat"));
+    let objective = |told: &serde_json::Value| told["objective"].as_f64().unwrap();
+    assert!((objective(&a) - objective(&b)).abs() < 1e-10, "{a} {b}");
+    assert_eq!((&a["inputs"], &a["rows"]), (&b["inputs"], &serde_json::json!(40)));
+    // The column may be absent from new data, and is ignored if it is there.
+    let line = |data: &str| ["structured", "predict", data, "-m", "w.zhat"].map(String::from);
+    let predict = |data: &str| folder.ok(&line(data).iter().map(String::as_str).collect::<Vec<_>>());
+    folder.write("l.csv", &text);
+    assert_eq!(predict("l.csv"), predict("w.csv"));
+    let line = "structured cv w.csv --labels x,y --weights w --folds 3 --lambda 0.1,0.01";
+    folder.ok(&line.split_whitespace().collect::<Vec<_>>());
+}
+
 #[test]
 fn dense_label_graphs_are_trained_by_samples() {
     let folder = Folder::new("structured-dense");
@@ -213,6 +243,13 @@ fn mistakes_end_with_status_2_and_write_nothing() {
         ("structured train l.csv --labels x,y --lambda 0 -o m.zhat", "--lambda: expected numbers above 0"),
         ("structured train l.csv --labels x,y --pairs some -o m.zhat", "--pairs: expected none, chow-liu"),
         ("structured train h.arff --space hierarchy -o m.zhat", "trees only"),
+        (
+            "structured train l.csv --labels x,y --weights b -o m.zhat",
+            "l.csv: line 4: column b: the weight is -0.",
+        ),
+        ("structured train l.csv --labels x,y --weights a -o m.zhat", "column a: the weight is missing"),
+        ("structured train l.csv --labels x,y --weights colour -o m.zhat", "column colour is categorical"),
+        ("structured train l.csv --labels x,y --weights z -o m.zhat", "no input column `z` with weights"),
         ("structured train l.csv --labels x,y -o -", "-o: stdout has the summary"),
         ("structured predict l.csv -m l.csv", "not a whole .zhat file"),
         (

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::compression;
 use crate::error::{Error, Result};

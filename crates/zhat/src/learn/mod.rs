@@ -7,6 +7,8 @@
 
 #[cfg(feature = "learn")]
 mod fit;
+#[cfg(feature = "learn")]
+pub mod hmm;
 #[cfg(feature = "language")]
 pub mod language;
 #[cfg(feature = "learn")]
@@ -23,6 +25,8 @@ mod start;
 mod statistics;
 #[cfg(feature = "learn")]
 mod structure;
+#[cfg(feature = "learn")]
+pub mod tag;
 
 #[cfg(feature = "learn")]
 pub use crate::io::table::Column;

@@ -1,6 +1,6 @@
 //! Log-likelihood of rows under a model, and imputation of missing values.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::Column;
 use super::likelihood::likelihood_of;

@@ -5,7 +5,7 @@
 //! of one pair stay in the L1 cache while a block is counted; blocks are counted on all threads. Time O(rows
 //! · columns²), memory O((Σᵢ states)²) per thread.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::io::table::{Column, check_names};
@@ -229,6 +229,35 @@ impl Statistics {
         let lacking =
             codes.iter().map(|column| column.iter().filter(|code| code.is_none()).count() as u64).collect();
         Statistics::new(columns, all, dropped, lacking)
+    }
+
+    /// Counts of rows with weights. They are multiplied by a common factor and rounded, so that their sum is about
+    /// 2⁵²; whole weights keep their ratios exactly.
+    pub(crate) fn of_weighted_codes(
+        columns: Vec<Column>,
+        codes: &[Vec<u32>],
+        weights: &[f64],
+    ) -> Result<Self> {
+        let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
+        let total: f64 = weights.iter().sum();
+        // A power of two.
+        let factor = (2f64.powi(52) / total).log2().floor().exp2();
+        let whole: Vec<u64> = weights.iter().map(|weight| (weight * factor).round() as u64).collect();
+        let mut counter = Counter::new(lengths.clone());
+        counter.rows = whole.iter().sum();
+        for (j, second) in codes.iter().enumerate() {
+            for (&b, &weight) in second.iter().zip(&whole) {
+                counter.singles[j][b as usize] += weight;
+            }
+            for (i, first) in codes[..j].iter().enumerate() {
+                let table = &mut counter.pairs[pair_index(i, j)];
+                for ((&a, &b), &weight) in first.iter().zip(second).zip(&whole) {
+                    table[a as usize * lengths[j] + b as usize] += weight;
+                }
+            }
+        }
+        let lacking = vec![0; columns.len()];
+        Statistics::new(columns, counter, 0, lacking)
     }
 
     /// The columns, with sorted states.

@@ -5,7 +5,7 @@
 //!
 //! Reference: G. H. Golub, C. F. Van Loan, *Matrix Computations* (2013), Section 4.2.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::{Matrix, multiply};
 

@@ -10,6 +10,8 @@ mod elementary;
 mod gather;
 mod lanes;
 mod logistic;
+mod narrow;
+pub(crate) mod parallel;
 mod product;
 mod real;
 mod rounding;
@@ -39,13 +41,16 @@ pub use elementary::double::exp_in_place;
 pub use elementary::double::{ln_in_place, max};
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub(crate) use logistic::log_add;
+pub(crate) use narrow::{
+    Accuracy, Arrival, Departure, HEADROOM_BITS, MOST_STATES as NARROW_STATES, Weighing,
+};
 pub use product::{Matrix, multiply};
-pub(crate) use product::{multiply_here, packed_bytes};
+pub(crate) use product::{multiply_here, multiply_rows, packed_bytes};
 pub use real::Real;
 pub use rounding::{CompensatedSum, rounding_allowance};
 pub(crate) use skinny::{Backward, Forward, block_of, padded, strip};
 pub(crate) use small::{Small, SmallProduct, padded as padded_row};
-pub(crate) use sparse::{add_rows, add_to_rows};
+pub(crate) use sparse::{TILE, add_rows, add_to_rows};
 pub(crate) use table::Table;
 pub(crate) use tile::Elementwise;
 pub use vector::log_sum_exp;

@@ -144,7 +144,25 @@ pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: 
     } else {
         Parallelism::None
     };
-    product(a, b, c, accumulate, parallelism);
+    let stride = b.columns;
+    product(a, b, (c, stride), accumulate, parallelism);
+}
+
+/// [`multiply`] into rows that begin at multiples of `stride`, in all threads if `parallel`.
+///
+/// # Panics
+/// If the shapes do not match.
+pub(crate) fn multiply_rows<T: Scalar>(
+    a: Matrix<T>,
+    b: Matrix<T>,
+    (c, stride): (&mut [T], usize),
+    accumulate: bool,
+    parallel: bool,
+) {
+    let threads = if parallel { rayon::current_num_threads() } else { 1 };
+    let large = a.rows * b.columns * a.columns > 1 << 16;
+    let parallelism = if threads > 1 && large { Parallelism::Rayon(threads) } else { Parallelism::None };
+    product(a, b, (c, stride), accumulate, parallelism);
 }
 
 /// [`multiply`] on the calling thread, for tiles that are already distributed over threads.
@@ -152,7 +170,8 @@ pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: 
 /// # Panics
 /// If the shapes do not match.
 pub(crate) fn multiply_here<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
-    product(a, b, c, accumulate, Parallelism::None);
+    let stride = b.columns;
+    product(a, b, (c, stride), accumulate, Parallelism::None);
 }
 
 /// Bytes that a thread allocates and keeps at its first product: room for packed operands, as large as the
@@ -161,17 +180,27 @@ pub(crate) fn packed_bytes() -> usize {
     CACHE_INFO[1].cache_bytes
 }
 
-fn product<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool, parallelism: Parallelism) {
+fn product<T: Scalar>(
+    a: Matrix<T>,
+    b: Matrix<T>,
+    (c, stride): (&mut [T], usize),
+    accumulate: bool,
+    parallelism: Parallelism,
+) {
     assert_eq!(a.columns, b.rows, "inner dimensions of the product");
-    assert_eq!(c.len(), a.rows * b.columns, "size of the result");
-    if c.is_empty() {
+    assert!(stride >= b.columns, "rows of the result");
+    if stride == b.columns {
+        assert_eq!(c.len(), a.rows * b.columns, "size of the result");
+    }
+    if a.rows == 0 || b.columns == 0 {
         return;
     }
+    assert!(c.len() >= (a.rows - 1) * stride + b.columns, "size of the result");
     // The kernels prefer columns of the result to be contiguous, so Cᵀ = Bᵀ·Aᵀ is computed unless C is one
     // column.
     let columns = b.columns;
     let (left, right, column_stride, row_stride) =
-        if columns > 1 { (b.transposed(), a.transposed(), columns, 1) } else { (a, b, 1, columns) };
+        if columns > 1 { (b.transposed(), a.transposed(), stride, 1) } else { (a, b, 1, stride) };
     // SAFETY: the constructors and the assertions above keep every index i·row_stride + j·column_stride
     // inside its slice; `c` is not aliased.
     unsafe {

@@ -1,7 +1,7 @@
 //! The two precisions of sequence models.
 
 use super::elementary::{double, single};
-use super::{product::Scalar, skinny::Skinny, small::Small, tile::Elementwise};
+use super::{narrow::Narrow, product::Scalar, skinny::Skinny, small::Small, tile::Elementwise};
 
 /// `f32` or `f64`: the precision of a model. Scales and sums over long sequences are kept in `f64` in both
 /// cases.
@@ -9,6 +9,7 @@ pub trait Real:
     Scalar
     + Skinny
     + Small
+    + Narrow
     + Elementwise
     + PartialOrd
     + Default
@@ -46,6 +47,14 @@ pub trait Real:
     fn multiply_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self;
     /// True for NaN.
     fn is_nan(self) -> bool;
+    /// The same numbers, if they have single precision.
+    fn as_single(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+    /// The same numbers, if they have double precision.
+    fn as_double(_: &[Self]) -> Option<&[f64]> {
+        None
+    }
     /// xᵢ ← exp xᵢ; results near the subnormal numbers become 0.
     fn exp_in_place(values: &mut [Self]);
     /// xᵢ ← ln xᵢ with ln 0 = −∞.
@@ -83,6 +92,9 @@ impl Real for f64 {
     fn is_nan(self) -> bool {
         f64::is_nan(self)
     }
+    fn as_double(values: &[f64]) -> Option<&[f64]> {
+        Some(values)
+    }
     fn exp_in_place(values: &mut [f64]) {
         double::exp_in_place(values);
     }
@@ -114,6 +126,9 @@ impl Real for f32 {
     }
     fn is_nan(self) -> bool {
         f32::is_nan(self)
+    }
+    fn as_single(values: &[f32]) -> Option<&[f32]> {
+        Some(values)
     }
     fn exp_in_place(values: &mut [f32]) {
         single::exp_in_place(values);

@@ -3,6 +3,9 @@
 use super::elementary::double::multiply_add;
 use super::simd::dispatched;
 
+/// The width for which sums stay in registers: half of those of AVX-512.
+pub(crate) const TILE: usize = 64;
+
 #[inline(always)]
 fn add_rows_kernel<const FMA: bool>(
     indices: &[u32],
@@ -12,6 +15,18 @@ fn add_rows_kernel<const FMA: bool>(
     first: usize,
     out: &mut [f64],
 ) {
+    if let Ok(out) = <&mut [f64; TILE]>::try_from(&mut *out) {
+        let mut sums = *out;
+        for (&index, &value) in indices.iter().zip(values) {
+            let row = &matrix[index as usize * stride + first..][..TILE];
+            let Some(row) = row.first_chunk::<TILE>() else { continue };
+            for (sum, &x) in sums.iter_mut().zip(row) {
+                *sum = multiply_add::<FMA>(value, x, *sum);
+            }
+        }
+        *out = sums;
+        return;
+    }
     let width = out.len();
     for (&index, &value) in indices.iter().zip(values) {
         let row = &matrix[index as usize * stride + first..][..width];
@@ -23,6 +38,17 @@ fn add_rows_kernel<const FMA: bool>(
 
 #[inline(always)]
 fn add_to_rows_kernel<const FMA: bool>(indices: &[u32], values: &[f64], row: &[f64], matrix: &mut [f64]) {
+    if let Ok(row) = <&[f64; TILE]>::try_from(row) {
+        let row = *row;
+        for (&index, &value) in indices.iter().zip(values) {
+            let sums = &mut matrix[index as usize * TILE..][..TILE];
+            let Some(sums) = sums.first_chunk_mut::<TILE>() else { continue };
+            for (sum, &x) in sums.iter_mut().zip(&row) {
+                *sum = multiply_add::<FMA>(value, x, *sum);
+            }
+        }
+        return;
+    }
     let width = row.len();
     for (&index, &value) in indices.iter().zip(values) {
         let sums = &mut matrix[index as usize * width..][..width];
@@ -57,22 +83,26 @@ mod tests {
 
     #[test]
     fn products_agree_with_the_definition() {
-        let matrix: Vec<f64> = (0..35).map(|i| f64::from(i).sin()).collect();
-        let (indices, values) = ([4, 0, 4, 2], [0.5, -1.0, 2.0, 0.0]);
-        let mut out = [1.0; 3];
-        add_rows(&indices, &values, &matrix, 7, 2, &mut out);
-        for (j, found) in out.iter().enumerate() {
-            let want: f64 =
-                indices.iter().zip(values).map(|(&i, v)| v * matrix[i as usize * 7 + 2 + j]).sum();
-            assert!((found - 1.0 - want).abs() < 1e-15);
-        }
-        let mut sums = matrix.clone();
-        add_to_rows(&indices, &values, &[1.0, -2.0, 0.0, 3.0, 4.0, 5.0, 6.0], &mut sums);
-        for i in 0..5 {
-            let weight: f64 =
-                indices.iter().zip(values).filter(|(k, _)| **k == i as u32).map(|(_, v)| v).sum();
-            for (j, x) in [1.0, -2.0, 0.0, 3.0, 4.0, 5.0, 6.0].iter().enumerate() {
-                assert!((sums[i * 7 + j] - matrix[i * 7 + j] - weight * x).abs() < 1e-14);
+        // (width of the tile, length of the rows of the matrix, first column)
+        for (width, stride, first) in [(3, 7, 2), (TILE, 70, 5), (TILE, TILE, 0), (1, 1, 0)] {
+            let matrix: Vec<f64> = (0..5 * stride as u32).map(|i| f64::from(i).sin()).collect();
+            let (indices, values) = ([4, 0, 4, 2], [0.5, -1.0, 2.0, 0.0]);
+            let mut out = vec![1.0; width];
+            add_rows(&indices, &values, &matrix, stride, first, &mut out);
+            for (j, found) in out.iter().enumerate() {
+                let entry = |i: u32| matrix[i as usize * stride + first + j];
+                let want: f64 = indices.iter().zip(values).map(|(&i, v)| v * entry(i)).sum();
+                assert!((found - 1.0 - want).abs() < 1e-14);
+            }
+            let row: Vec<f64> = (0..stride as u32).map(|i| f64::from(i).cos()).collect();
+            let mut sums = matrix.clone();
+            add_to_rows(&indices, &values, &row, &mut sums);
+            for i in 0..5 {
+                let own = indices.iter().zip(values).filter(|(k, _)| **k as usize == i);
+                let weight: f64 = own.map(|(_, v)| v).sum();
+                for (j, x) in row.iter().enumerate() {
+                    assert!((sums[i * stride + j] - matrix[i * stride + j] - weight * x).abs() < 1e-14);
+                }
             }
         }
     }

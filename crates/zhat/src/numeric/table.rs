@@ -37,20 +37,42 @@ impl<T: Send + 'static> Default for Table<T> {
 impl<T: Copy + Send + 'static> Table<T> {
     /// An empty table with room for `len` numbers.
     pub fn with_capacity(len: usize) -> Self {
-        Table { values: take(len).unwrap_or_else(|| Vec::with_capacity(len)) }
+        let mut values = take(len).unwrap_or_else(|| Vec::with_capacity(len));
+        values.clear();
+        Table { values }
     }
 
     /// `len` numbers with the same value.
     pub fn filled(value: T, len: usize) -> Self {
+        let values = take(len).map(|mut values: Vec<T>| {
+            values.clear();
+            values.resize(len, value);
+            values
+        });
+        Table { values: values.unwrap_or_else(|| super::buffer::filled(value, len)) }
+    }
+
+    /// `len` numbers of unspecified values; those of new memory are `value`.
+    pub fn unspecified(value: T, len: usize) -> Self {
         let values = take(len).map(|mut values: Vec<T>| {
             values.resize(len, value);
             values
         });
         Table { values: values.unwrap_or_else(|| super::buffer::filled(value, len)) }
     }
+
+    /// Its numbers, which are not kept for later.
+    pub fn into_vec(mut self) -> Vec<T> {
+        std::mem::take(&mut self.values)
+    }
+
+    /// Keeps memory for later tables.
+    pub fn recycle(values: Vec<T>) {
+        give(values);
+    }
 }
 
-/// The smallest kept table that is large enough and not far too large, emptied.
+/// The smallest kept table that is large enough and not far too large, with its old numbers.
 fn take<T: Send + 'static>(len: usize) -> Option<Vec<T>> {
     let bytes = len * size_of::<T>();
     if bytes < SMALL {
@@ -61,9 +83,7 @@ fn take<T: Send + 'static>(len: usize) -> Option<Vec<T>> {
     let best = (0..free.len()).filter(|&i| fits(&free[i])).min_by_key(|&i| free[i].bytes)?;
     let kept = free.swap_remove(best);
     drop(free);
-    let mut values = *kept.table.downcast::<Vec<T>>().ok()?;
-    values.clear();
-    Some(values)
+    kept.table.downcast::<Vec<T>>().ok().map(|values| *values)
 }
 
 /// Keeps a table for later. The oldest tables are freed if the total is too large.
@@ -121,6 +141,9 @@ mod tests {
         assert!(second.len() == 25_000 && second.iter().all(|x| *x == [0; 3]));
         let third: Table<Triple> = Table::with_capacity(25_000);
         assert!(third.is_empty() && third.capacity() >= 25_000 && third.as_ptr() != address);
+        drop(second);
+        let fourth: Table<Triple> = Table::unspecified([3; 3], 28_000);
+        assert!(fourth.len() == 28_000 && fourth[27_999] == [3; 3] && fourth.as_ptr() == address);
         for _ in 0..40 {
             drop(Table::filled([1i16; 5], 1 << 19));
         }

@@ -3,11 +3,13 @@
 
 mod fista;
 mod lbfgs;
+mod owlqn;
 
 pub use fista::{Fista, StepSize};
 pub use lbfgs::Lbfgs;
+pub use owlqn::Owlqn;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::Result;
 use crate::numeric::Elementwise;

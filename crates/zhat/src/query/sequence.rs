@@ -29,6 +29,8 @@ pub struct ChainGradient<F> {
     pub emissions: Vec<F>,
     /// With respect to the transitions, in their form.
     pub transitions: TransitionGradient<F>,
+    /// With respect to the end scores: N, if the model has them.
+    pub end: Option<Vec<F>>,
 }
 
 /// The gradient with respect to transitions, in their form.

@@ -166,6 +166,9 @@ fn a_chain_as_a_factor_graph_gives_the_same_results() {
                 for t in 0..length {
                     graph.add_factor(&[t], chain.emission(b, t)).unwrap();
                 }
+                if let Some(end) = chain.end() {
+                    graph.add_factor(&[length - 1], end).unwrap();
+                }
                 for t in 1..length {
                     let table = (0..states * states)
                         .map(|k| chain.transitions().score(states, t - 1, k / states, k % states))

@@ -99,7 +99,9 @@ fn chains<F: Real>() {
         for form in ["shared", "per-step", "factored"] {
             for seed in 0..12 {
                 let model: Chain<F> = sequences::chain(form, "plain", seed);
-                let fixed = if form == "factored" { model.transitions().len() } else { 0 };
+                // Embeddings must be finite; end scores come after them.
+                let end = model.end().map_or(0, <[F]>::len);
+                let fixed = if form == "factored" { model.transitions().len() + end } else { 0 };
                 let p = changed(&model, fixed, gap, (0.4, 0.05), 31 * seed + 1);
                 let q = changed(&model, fixed, gap, (0.0, 0.1), 31 * seed + 2);
                 let what = format!("{} {form} gap {gap} seed {seed}", F::NAME);

@@ -22,7 +22,7 @@ pub trait Listed: Sized {
     fn batch(&self) -> usize;
     fn states(&self, b: usize) -> Vec<Self::State>;
     fn score(&self, b: usize, state: &Self::State) -> f64;
-    /// All parameters as doubles, in the order start, emissions, transitions, segments.
+    /// All parameters as doubles, in the order start, emissions, transitions, end, segments.
     fn parameters(&self) -> Vec<f64>;
     /// The same model with other parameters.
     fn with_parameters(&self, parameters: &[f64]) -> Self;
@@ -101,7 +101,7 @@ impl<F: Real> Listed for Chain<F> {
             }
             Transitions::LowRank { left, right } => vec![left, right],
         };
-        let parts = [self.start(), self.emissions()].into_iter().chain(transitions);
+        let parts = [self.start(), self.emissions()].into_iter().chain(transitions).chain(self.end());
         parts.flatten().map(|x| x.to_f64()).collect()
     }
 
@@ -124,7 +124,12 @@ impl<F: Real> Listed for Chain<F> {
                 Transitions::LowRank { left: take(left.len()).into(), right: take(right.len()).into() }
             }
         };
-        Chain::new(start.into(), emissions.into(), self.lengths().to_vec(), transitions).unwrap()
+        let end = self.end().map(|end| take(end.len()));
+        let chain = Chain::new(start.into(), emissions.into(), self.lengths().to_vec(), transitions).unwrap();
+        match end {
+            None => chain,
+            Some(end) => chain.with_end(end.into()).unwrap(),
+        }
     }
 }
 
@@ -181,7 +186,8 @@ pub fn flat<F: Real>(gradient: &ChainGradient<F>) -> Vec<f64> {
         }
         TransitionGradient::LowRank { left, right } => vec![left, right],
     };
-    let parts = [&gradient.start[..], &gradient.emissions[..]].into_iter().chain(transitions);
+    let end = gradient.end.as_deref();
+    let parts = [&gradient.start[..], &gradient.emissions[..]].into_iter().chain(transitions).chain(end);
     parts.flatten().map(|x| x.to_f64()).collect()
 }
 
@@ -234,7 +240,15 @@ pub fn sized_chain<F: Real>(
     };
     let start = numbers(random, if scores == "zeros" { "plain" } else { scores }, states);
     let emissions = numbers(random, scores, batch * steps * states);
-    Chain::new(start.into(), emissions.into(), lengths, transitions).unwrap()
+    let chain = Chain::new(start.into(), emissions.into(), lengths, transitions).unwrap();
+    // Half of the chains have end scores.
+    match random.below(2) {
+        0 => chain,
+        _ => {
+            let end = numbers(random, if scores == "zeros" { "plain" } else { scores }, states);
+            chain.with_end(end.into()).unwrap()
+        }
+    }
 }
 
 /// A random batch of semi-Markov chains of N ≤ 3 states and T ≤ 5 positions.

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -11,7 +12,10 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("zhat-cli-{test}-{}", std::process::id()));
+        // Tests run side by side, and two of them may have the same name for their folder.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("zhat-cli-{test}-{process}-{count}"));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }

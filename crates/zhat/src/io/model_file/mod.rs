@@ -88,6 +88,8 @@
 //!
 //! A grammar has no tensors; the metadata `text` is its text, in the format of [`crate::model::Grammar`].
 //!
+//! Hidden Markov models (`hmm`) are described in `learn::hmm::file`.
+//!
 //! A language model is a cyclic sequence model with words, see `learn::language::file`. Its log Z is that of a cycle as
 //! long as its training text.
 
@@ -128,6 +130,12 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
     let readers = || READERS.iter().chain(&registered);
     match readers().find(|reader| reader.kind.name() == wanted) {
         Some(reader) => (reader.read)(&mut tensors),
+        None if kind == "hmm" => Err(tensors.error(
+            "a hidden Markov model: `learn::hmm::file::read_hmm` reads it, or `read_model` after `learn::hmm::register()`",
+        )),
+        None if kind.starts_with("hmm-checkpoint") => {
+            Err(tensors.error("a checkpoint of training, not a model to query; `zhat fit --checkpoint` uses it"))
+        }
         None if kind.starts_with("language-model") => {
             Err(tensors.error(format!("a file of kind `{kind}`, not a model to query; `zhat lm` uses it")))
         }

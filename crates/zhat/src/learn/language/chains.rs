@@ -17,7 +17,7 @@
 //! φ has three forms: matrices; φˡ = U·(Wˡ)ᵀ (Eq. 5 of the paper); φˡ = U·Rˡ·Wᵀ (Eq. 4), which is evaluated
 //! as the second with Wˡ = W·(Rˡ)ᵀ, and its gradient is obtained by the chain rule.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::sweep::{self, PARTS, ROWS};

@@ -2,7 +2,7 @@
 //! pseudo-likelihood of a text, which is computed exactly but is not a likelihood, and Gibbs sampling, which
 //! is exact only in the limit of many sweeps.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::LanguageModel;
 use crate::error::Result;

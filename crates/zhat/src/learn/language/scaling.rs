@@ -1,7 +1,7 @@
 //! Initial parameters and scaling. Every parameter is divided by STRETCH·(p̂(x)·C)^{−1/4} for its word x,
 //! which speeds up rare words but keeps them stable. Only one factor per word is stored.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::Moments;
 use super::chains::{InteractionForm, Parameters, Shape};

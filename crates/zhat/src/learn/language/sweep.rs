@@ -6,7 +6,7 @@
 //! gradient is written once. Tiles are in single precision, sums over rows in double precision. The work is
 //! split into a constant number of parts, so the bits do not depend on the number of threads.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::numeric::{Elementwise, Matrix, multiply_here};
 

@@ -13,7 +13,7 @@
 //!
 //! Reference: A. Rahimi, B. Recht, *Random features for large-scale kernel machines*, NIPS 2007.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Inputs;
@@ -93,11 +93,11 @@ pub struct Encoder {
     fourier: Option<(Fourier, f64)>,
 }
 
-/// Sums over the cells of a column.
+/// Sums over the cells of a column, by weight.
 #[derive(Clone, Copy, Default)]
 struct Sums {
-    missing: usize,
-    count: usize,
+    missing: f64,
+    count: f64,
     mean: f64,
     squares: f64,
     largest: f64,
@@ -135,24 +135,32 @@ impl Encoder {
                 return Err(Error::argument("fourier", "needs at least one feature and a positive gamma"));
             }
         }
-        let rows = examples.rows() as f64;
+        let weight = |row: usize| examples.weights.as_ref().map_or(1.0, |weights| weights[row]);
+        let rows = match &examples.weights {
+            Some(weights) => weights.iter().sum(),
+            None => examples.rows() as f64,
+        };
         let mut sums = vec![Sums::default(); examples.columns.len()];
         let mut filled = 0usize;
-        each_cell(examples, |_, column, value| {
-            let own = &mut sums[column];
-            if value.is_nan() {
-                own.missing += 1;
+        each_cell(examples, |row, column, value| {
+            let (own, weight) = (&mut sums[column], weight(row));
+            filled += usize::from(value != 0.0 && !value.is_nan());
+            // Rows without weight count as if they were not there.
+            if weight == 0.0 {
                 return;
             }
-            filled += usize::from(value != 0.0);
-            own.count += 1;
+            if value.is_nan() {
+                own.missing += weight;
+                return;
+            }
+            own.count += weight;
             // Welford's update.
             let difference = value - own.mean;
-            own.mean += difference / own.count as f64;
-            own.squares += difference * (value - own.mean);
+            own.mean += weight * difference / own.count;
+            own.squares += weight * difference * (value - own.mean);
             own.largest = own.largest.max(value.abs());
         });
-        let share = filled as f64 / (rows * examples.columns.len() as f64).max(1.0);
+        let share = filled as f64 / ((examples.rows() * examples.columns.len()) as f64).max(1.0);
         let given_sparse = matches!(examples.cells, Cells::Sparse { .. });
         let categories = examples.columns.iter().any(|column| column.levels.is_some());
         let sparse = how.fourier.is_none()
@@ -162,11 +170,12 @@ impl Encoder {
         let mut codes = Vec::with_capacity(sums.len());
         for (column, sums) in examples.columns.iter().zip(sums) {
             // Cells of sparse rows that are not given are zeros.
-            let zeros = if given_sparse { rows - (sums.count + sums.missing) as f64 } else { 0.0 };
-            let count = sums.count as f64 + zeros;
-            let mean = if count > 0.0 { sums.mean * sums.count as f64 / count } else { 0.0 };
-            let squares = sums.squares + sums.mean * sums.mean * sums.count as f64 * zeros / count.max(1.0);
-            let deviation = (squares / count.max(1.0)).sqrt();
+            let zeros = if given_sparse { (rows - (sums.count + sums.missing)).max(0.0) } else { 0.0 };
+            let count = sums.count + zeros;
+            let positive = if count > 0.0 { count } else { 1.0 };
+            let mean = sums.mean * sums.count / positive;
+            let squares = sums.squares + sums.mean * sums.mean * sums.count * zeros / positive;
+            let deviation = (squares / positive).sqrt();
             let standard = how.scaling == Scaling::Standard || how.scaling == Scaling::Auto && !sparse;
             let (shift, scale) = match &column.levels {
                 Some(_) => (0.0, 1.0),
@@ -177,7 +186,7 @@ impl Encoder {
                 None if sums.largest > 0.0 => (0.0, 1.0 / sums.largest),
                 None => (0.0, 0.0),
             };
-            let indicator = sums.missing > 0;
+            let indicator = sums.missing > 0.0;
             let width = column.levels.as_ref().map_or(1, Vec::len) + usize::from(indicator);
             let missing = (mean - shift) * scale;
             codes.push(Code { column: column.clone(), shift, scale, missing, indicator, first });
@@ -204,6 +213,14 @@ impl Encoder {
     /// # Errors
     /// If a column is missing or of another kind, a category is unknown, or the memory budget is too small.
     pub fn encode(&self, examples: &Examples, run: &Run) -> Result<Inputs> {
+        let inputs = self.encode_rows(examples, run)?;
+        match &examples.weights {
+            Some(weights) => inputs.with_weights(weights.clone()),
+            None => Ok(inputs),
+        }
+    }
+
+    fn encode_rows(&self, examples: &Examples, run: &Run) -> Result<Inputs> {
         let source = &examples.source;
         let mut places = vec![None; examples.columns.len()];
         for (at, code) in self.codes.iter().enumerate() {
@@ -227,9 +244,13 @@ impl Encoder {
             run.require_memory("encoding", 16.0 * rows as f64 * (all + 1) as f64)?;
         }
         let mut failure = None;
-        let (mut entries, mut dense) = (Vec::new(), Vec::new());
+        let (mut made, mut dense) = (SparseRows::new(self.width, self.unit), Vec::new());
         if self.sparse {
-            entries.reserve(rows);
+            let most = match &examples.cells {
+                Cells::Dense(_) => 0,
+                Cells::Sparse { values, .. } => values.len() + rows,
+            };
+            made.reserve(rows, most);
         } else {
             dense = vec![0.0; rows * self.width];
             // A column that is centred has a value for the zeros that sparse rows leave out.
@@ -249,7 +270,7 @@ impl Encoder {
             let Some(code) = places[place].map(|at| &self.codes[at]) else { return };
             let mut put = |column: usize, number: f64| {
                 if self.sparse {
-                    entries.push((row as u32, column as u32, number));
+                    made.push(row, column, number);
                 } else {
                     dense[row * self.width + column] = number;
                 }
@@ -291,18 +312,15 @@ impl Encoder {
         if let Some(failure) = failure {
             return Err(failure);
         }
+        if self.sparse {
+            return made.inputs(rows);
+        }
         if self.unit {
-            let mut squares = vec![0.0; rows];
-            entries.iter().for_each(|&(row, _, value)| squares[row as usize] += value * value);
             let norm = |square: f64| if square > 0.0 { square.sqrt() } else { 1.0 };
-            entries.iter_mut().for_each(|(row, _, value)| *value /= norm(squares[*row as usize]));
             for row in dense.chunks_exact_mut(self.width.max(1)) {
                 let norm = norm(row.iter().map(|x| x * x).sum());
                 row.iter_mut().for_each(|x| *x /= norm);
             }
-        }
-        if self.sparse {
-            return sparse(self.width, rows, &mut entries);
         }
         let Some((fourier, gamma)) = self.fourier else {
             return if self.width == 0 { Ok(Inputs::bias(rows)) } else { Inputs::dense(self.width, &dense) };
@@ -312,21 +330,57 @@ impl Encoder {
     }
 }
 
-fn sparse(width: usize, rows: usize, entries: &mut [(u32, u32, f64)]) -> Result<Inputs> {
-    entries.sort_by_key(|&(row, column, _)| (row, column));
-    let mut ends = vec![0; rows];
-    let (mut indices, mut values) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
-    for &(row, column, value) in entries.iter().filter(|(_, _, value)| *value != 0.0) {
-        indices.push(column);
-        values.push(value);
-        ends[row as usize] = values.len();
+/// Rows of a sparse matrix while they are encoded one after the other. Only one copy of the numbers is made.
+struct SparseRows {
+    width: usize,
+    unit: bool,
+    /// The current row.
+    entries: Vec<(u32, f64)>,
+    ends: Vec<usize>,
+    indices: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl SparseRows {
+    fn new(width: usize, unit: bool) -> Self {
+        let (ends, indices, values) = (Vec::new(), Vec::new(), Vec::new());
+        SparseRows { width, unit, entries: Vec::new(), ends, indices, values }
     }
-    let mut end = 0;
-    for own in &mut ends {
-        end = end.max(*own);
-        *own = end;
+
+    /// Takes memory for this many rows and numbers, with the bias.
+    fn reserve(&mut self, rows: usize, numbers: usize) {
+        self.ends.reserve_exact(rows);
+        self.indices.reserve_exact(numbers);
+        self.values.reserve_exact(numbers);
     }
-    Inputs::sparse(width, &ends, &indices, &values)
+
+    /// Adds a number to a row; rows come in ascending order.
+    fn push(&mut self, row: usize, column: usize, value: f64) {
+        self.finish(row);
+        self.entries.push((column as u32, value));
+    }
+
+    /// Ends all rows before this one.
+    fn finish(&mut self, row: usize) {
+        while self.ends.len() < row {
+            self.entries.sort_by_key(|&(column, _)| column);
+            let square: f64 = self.entries.iter().map(|(_, value)| value * value).sum();
+            let norm = if self.unit && square > 0.0 { square.sqrt() } else { 1.0 };
+            for (column, value) in self.entries.drain(..).filter(|(_, value)| *value != 0.0) {
+                self.indices.push(column);
+                self.values.push(value / norm);
+            }
+            self.indices.push(self.width as u32);
+            self.values.push(1.0);
+            self.ends.push(self.values.len());
+        }
+    }
+
+    /// The matrix of this many rows.
+    fn inputs(mut self, rows: usize) -> Result<Inputs> {
+        self.finish(rows);
+        Inputs::with_bias(self.width, self.ends, self.indices, self.values)
+    }
 }
 
 fn fourier_features(fourier: &Fourier, gamma: f64, width: usize, dense: &[f64], rows: usize) -> Vec<f64> {
@@ -376,6 +430,7 @@ mod tests {
             names: vec![],
             parents: vec![],
             targets: None,
+            weights: None,
         }
     }
 
@@ -386,6 +441,43 @@ mod tests {
         let mut all = vec![0.0; inputs.rows() * n];
         inputs.scores(0..inputs.rows(), &unit, n, &mut all);
         all.chunks(n).map(<[f64]>::to_vec).collect()
+    }
+
+    #[test]
+    fn weights_count_as_repeated_rows() {
+        let (run, nan) = (Run::default(), f64::NAN);
+        let columns: [(&str, Option<&[&str]>); 3] = [("a", None), ("b", None), ("c", None)];
+        let numbers = [[1.0, 0.0, nan], [4.0, 0.5, 2.0], [-3.0, 0.0, 7.0], [90.0, nan, 1.0]];
+        let repeated: Vec<usize> = vec![0, 0, 1, 2, 2, 2];
+        let all = repeated.iter().flat_map(|&row| numbers[row]).collect();
+        let sparse = |rows: &[usize]| {
+            let (mut ends, mut indices, mut values) = (vec![], vec![], vec![]);
+            for &row in rows {
+                let own = numbers[row].iter().enumerate().filter(|(_, x)| **x != 0.0);
+                own.for_each(|(j, x)| (indices.push(j as u32), values.push(*x)).0);
+                ends.push(values.len());
+            }
+            Cells::Sparse { ends, indices, values }
+        };
+        let pairs = [
+            (examples(&columns, Cells::Dense(all), 6), examples(&columns, Cells::Dense(numbers.concat()), 4)),
+            (examples(&columns, sparse(&repeated), 6), examples(&columns, sparse(&[0, 1, 2, 3]), 4)),
+        ];
+        for (repeated, mut weighted) in pairs {
+            weighted.weights = Some(vec![2.0, 1.0, 3.0, 0.0]);
+            for scaling in [Scaling::Auto, Scaling::Standard, Scaling::Max, Scaling::Unit, Scaling::None] {
+                let how = Encoding { scaling, fourier: None };
+                let [a, b] = [&repeated, &weighted].map(|data| Encoder::fit(data, &how).unwrap());
+                let a = matrix(&a.encode(&repeated, &run).unwrap());
+                let found = b.encode(&weighted, &run).unwrap();
+                assert_eq!(found.weights(), Some(&[2.0, 1.0, 3.0, 0.0][..]));
+                let b = matrix(&found);
+                for (i, j) in [(0, 0), (2, 1), (3, 2)] {
+                    assert_eq!(a[i].len(), b[j].len());
+                    a[i].iter().zip(&b[j]).for_each(|(a, b)| assert!((a - b).abs() < 1e-12, "{scaling:?}"));
+                }
+            }
+        }
     }
 
     #[test]

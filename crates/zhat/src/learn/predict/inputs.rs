@@ -5,15 +5,14 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::numeric::{Elementwise, Matrix, add_rows, add_to_rows, multiply};
+use crate::numeric::{Elementwise, Matrix, TILE, add_rows, add_to_rows, multiply};
 
-/// Number of columns of a tile of the parameters, which fits into the cache for some thousand inputs.
-const TILE: usize = 64;
-/// Number of rows per piece of sparse products.
-const PIECE: usize = 32;
+/// Number of rows per piece of sparse products. A tile of the parameters, which fits into the cache for some
+/// thousand inputs, is used for all rows of a piece.
+const PIECE: usize = 128;
 /// Minimum number of independent parts of a gradient.
 const PARTS: usize = 8;
 
@@ -23,6 +22,8 @@ pub struct Inputs {
     rows: usize,
     columns: usize,
     values: Numbers,
+    /// The weights of the rows in the training objective; none if all are 1.
+    weights: Option<Vec<f64>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -48,12 +49,12 @@ impl Inputs {
             values.extend_from_slice(row);
             values.push(1.0);
         }
-        Ok(Inputs { rows, columns: columns + 1, values: Numbers::Dense(values) })
+        Ok(Inputs { rows, columns: columns + 1, values: Numbers::Dense(values), weights: None })
     }
 
     /// Only a bias, for data without inputs.
     pub fn bias(rows: usize) -> Self {
-        Inputs { rows, columns: 1, values: Numbers::Dense(vec![1.0; rows]) }
+        Inputs { rows, columns: 1, values: Numbers::Dense(vec![1.0; rows]), weights: None }
     }
 
     /// Sparse inputs: row r has the values up to `ends[r]`, in the columns `indices`; a column of ones is
@@ -75,9 +76,12 @@ impl Inputs {
         if let Some(index) = indices.iter().find(|index| **index as usize >= columns) {
             return fail(format!("column {index} is out of range; there are {columns}"));
         }
-        finite(numbers, |at| (ends.partition_point(|&end| end <= at), indices[at] as usize))?;
         let rows = ends.len();
-        let mut all = (Vec::with_capacity(rows), Vec::new(), Vec::new());
+        let mut all = (
+            Vec::with_capacity(rows),
+            Vec::with_capacity(numbers.len() + rows),
+            Vec::with_capacity(numbers.len() + rows),
+        );
         let mut start = 0;
         for &end in ends {
             all.1.extend_from_slice(&indices[start..end]);
@@ -87,8 +91,55 @@ impl Inputs {
             all.0.push(all.1.len());
             start = end;
         }
-        let (ends, indices, values) = all;
-        Ok(Inputs { rows, columns: columns + 1, values: Numbers::Sparse { ends, indices, values } })
+        Inputs::with_bias(columns, all.0, all.1, all.2)
+    }
+
+    /// Sparse inputs as in [`Inputs::sparse`], in which every row already ends with a 1 in column `columns`.
+    pub(crate) fn with_bias(
+        columns: usize,
+        ends: Vec<usize>,
+        indices: Vec<u32>,
+        values: Vec<f64>,
+    ) -> Result<Self> {
+        finite(&values, |at| (ends.partition_point(|&end| end <= at), indices[at] as usize))?;
+        let rows = ends.len();
+        let values = Numbers::Sparse { ends, indices, values };
+        Ok(Inputs { rows, columns: columns + 1, values, weights: None })
+    }
+
+    /// The same rows with weights in the training objective, which becomes Σ wᵢ·lossᵢ / Σ wᵢ. A row of weight 2
+    /// counts as two rows, a row of weight 0 not at all.
+    ///
+    /// # Errors
+    /// If there is not one weight per row, one is negative or not finite, or all are 0.
+    pub fn with_weights(self, weights: Vec<f64>) -> Result<Self> {
+        let fail = |message: String| Err(Error::argument("weights", message));
+        if weights.len() != self.rows {
+            return fail(format!("there are {} weights of {} rows", weights.len(), self.rows));
+        }
+        if let Some(row) = weights.iter().position(|weight| !(weight.is_finite() && *weight >= 0.0)) {
+            return fail(format!("row {row} has weight {}, expected a number from 0", weights[row]));
+        }
+        let total: f64 = weights.iter().sum();
+        if self.rows > 0 && !(total > 0.0 && total.is_finite()) {
+            return fail(format!("their sum is {total}, expected a finite number above 0"));
+        }
+        Ok(Inputs { weights: Some(weights), ..self })
+    }
+
+    /// The weights of the rows; none if all are 1.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
+    }
+
+    /// The weight of a row.
+    pub(crate) fn weight(&self, row: usize) -> f64 {
+        self.weights.as_ref().map_or(1.0, |weights| weights[row])
+    }
+
+    /// The sum of the weights: the number of rows if all are 1.
+    pub(crate) fn total(&self) -> f64 {
+        self.weights.as_ref().map_or(self.rows as f64, |weights| weights.iter().sum())
     }
 
     /// The number of rows.
@@ -134,7 +185,8 @@ impl Inputs {
                 Numbers::Sparse { ends, indices, values }
             }
         };
-        Inputs { rows: rows.len(), columns: self.columns, values }
+        let weights = self.weights.as_ref().map(|weights| rows.iter().map(|&row| weights[row]).collect());
+        Inputs { rows: rows.len(), columns: self.columns, values, weights }
     }
 
     fn sparse_row(&self, row: usize) -> (&[u32], &[f64]) {
@@ -162,19 +214,30 @@ impl Inputs {
         }
     }
 
-    /// XᵀX, row-major.
+    /// Xᵀ·W·X, row-major, where W has the weights on its diagonal.
     pub(crate) fn gram(&self) -> Vec<f64> {
         let n = self.columns;
         let mut gram = vec![0.0; n * n];
         match &self.values {
             Numbers::Dense(numbers) => {
                 let x = Matrix::row_major(numbers, self.rows, n);
-                multiply(x.transposed(), x, &mut gram, false);
+                match &self.weights {
+                    None => multiply(x.transposed(), x, &mut gram, false),
+                    Some(weights) => {
+                        let mut weighted = numbers.clone();
+                        for (row, &weight) in weighted.chunks_exact_mut(n).zip(weights) {
+                            f64::multiply(row, weight);
+                        }
+                        let weighted = Matrix::row_major(&weighted, self.rows, n);
+                        multiply(weighted.transposed(), x, &mut gram, false);
+                    }
+                }
             }
             Numbers::Sparse { .. } => {
                 for row in 0..self.rows {
                     let (indices, values) = self.sparse_row(row);
                     for (&i, x) in indices.iter().zip(values) {
+                        let x = self.weight(row) * x;
                         for (&j, y) in indices.iter().zip(values) {
                             gram[i as usize * n + j as usize] += x * y;
                         }
@@ -189,6 +252,7 @@ impl Inputs {
     pub(crate) fn fingerprint(&self) -> u64 {
         let mix = |hash: u64, bits: u64| (hash ^ bits).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
         let start = mix(mix(0xcbf2_9ce4_8422_2325, self.rows as u64), self.columns as u64);
+        let start = self.weights.iter().flatten().fold(start, |hash, weight| mix(hash, weight.to_bits()));
         match &self.values {
             Numbers::Dense(numbers) => numbers.iter().fold(start, |hash, x| mix(hash, x.to_bits())),
             Numbers::Sparse { ends, indices, values } => {
@@ -369,6 +433,16 @@ mod tests {
                     }
                 }
             }
+            // Weights of 2 and 1 count as repeated rows.
+            let weights: Vec<f64> = (0..rows).map(|row| f64::from(row == 0) + 1.0).collect();
+            let repeated: Vec<usize> = (0..rows).chain([0]).collect();
+            for inputs in [&dense, &sparse] {
+                let want = inputs.select(&repeated).gram();
+                let found = inputs.clone().with_weights(weights.clone()).unwrap();
+                assert_eq!(found.total(), (rows + 1) as f64);
+                found.gram().iter().zip(&want).for_each(|(a, b)| assert!((a - b).abs() < 1e-12));
+                assert_eq!(found.select(&[0, rows - 1]).weights(), Some(&[2.0, weights[rows - 1]][..]));
+            }
             let some = [rows - 1, 0, 0];
             assert!((dense.select(&some).squares()[1] - sparse.select(&some).squares()[2]).abs() < 1e-12);
         }
@@ -381,6 +455,12 @@ mod tests {
         assert!(message(Inputs::dense(2, &[0.0])).contains("no rows of 2"));
         assert!(message(Inputs::sparse(2, &[1], &[2], &[1.0])).contains("column 2"));
         assert!(message(Inputs::sparse(2, &[2, 1], &[0], &[1.0])).contains("row ends"));
+        let weighted = |weights: &[f64]| message(Inputs::bias(2).with_weights(weights.to_vec()));
+        assert!(weighted(&[1.0]).contains("1 weights of 2 rows"));
+        assert!(weighted(&[1.0, -0.5]).contains("row 1 has weight -0.5"));
+        assert!(weighted(&[f64::NAN, 1.0]).contains("row 0 has weight NaN"));
+        assert!(weighted(&[0.0, 0.0]).contains("sum is 0"));
+        assert!(weighted(&[1e308, 1e308]).contains("sum is inf"));
         let error = message(Inputs::sparse(3, &[0, 1], &[2], &[f64::INFINITY]));
         assert!(error.contains("row 1, column 2 is inf"), "{error}");
     }

@@ -11,8 +11,10 @@ use crate::numeric::Cholesky;
 
 /// Maximum number of columns of the inputs.
 const MOST_COLUMNS: usize = 2600;
-/// Rows of the inputs that are used, per column.
+/// Rows of the inputs that are used, per column, unless the product of all rows is cheap.
 const ROWS_PER_COLUMN: usize = 2;
+/// Multiplications up to which the product is cheap.
+const CHEAP: usize = 100_000_000;
 /// The variances are ¼ divided by powers of this.
 const LEVEL: f64 = 6.0;
 /// Number of levels.
@@ -26,6 +28,11 @@ pub(crate) struct Metric {
     levels: Vec<(Cholesky, Vec<usize>)>,
     /// The inverse diagonal of the constants.
     constants: Vec<f64>,
+}
+
+/// Maximum number of rows of the inputs that are used.
+fn most_rows(columns: usize) -> usize {
+    (CHEAP / (columns * columns).max(1)).max(ROWS_PER_COLUMN * columns)
 }
 
 /// Whether the matrix is worth its cost.
@@ -42,7 +49,7 @@ impl Metric {
             return 0.0;
         }
         let columns = inputs.columns();
-        let rows = inputs.rows().min(ROWS_PER_COLUMN * columns);
+        let rows = inputs.rows().min(most_rows(columns));
         LEVELS as f64 * Cholesky::bytes(columns) + 8.0 * (columns * (columns + rows)) as f64
     }
 
@@ -53,9 +60,13 @@ impl Metric {
             return None;
         }
         let columns = inputs.columns();
-        let stride = inputs.rows().div_ceil(ROWS_PER_COLUMN * columns);
+        let stride = inputs.rows().div_ceil(most_rows(columns)).max(1);
         let some: Vec<usize> = (0..inputs.rows()).step_by(stride).collect();
-        let gram = inputs.select(&some).gram();
+        let some = inputs.select(&some);
+        let (gram, total) = (some.gram(), some.total());
+        if total <= 0.0 {
+            return None;
+        }
         let variances = variances(objective);
         let level = |variance: f64| {
             let steps = (0.25 / variance).ln() / LEVEL.ln();
@@ -67,7 +78,7 @@ impl Metric {
             if own.is_empty() {
                 continue;
             }
-            let scale = 0.25 / LEVEL.powi(number as i32) / some.len() as f64;
+            let scale = 0.25 / LEVEL.powi(number as i32) / total;
             levels.push((Cholesky::new(&gram, columns, scale, 2.0 * objective.lambda)?, own));
         }
         let constants = variances[width..].iter().map(|v| 1.0 / (v + 2.0 * objective.lambda)).collect();
@@ -94,19 +105,22 @@ impl Metric {
 /// The variances of the features, from the observed structures; ¼ for partial rankings.
 fn variances(objective: &Objective<'_>) -> Vec<f64> {
     let family = &objective.compiled.family;
-    let rows = objective.inputs.rows();
+    let (rows, total) = (objective.inputs.rows(), objective.inputs.total());
+    // Weights count as repetitions, unless they are smaller.
+    let scale = if total > 0.0 { (rows as f64 / total).max(1.0) } else { 1.0 };
     let mut sums = vec![0.0; family.channels()];
     for row in 0..rows {
+        let weight = scale * objective.inputs.weight(row);
         match objective.targets {
-            Targets::Sets(sets) => family.set_features(sets.row(row), &mut |k| sums[k] += 1.0),
+            Targets::Sets(sets) => family.set_features(sets.row(row), &mut |k| sums[k] += weight),
             targets => match targets.structure(row) {
-                Some(structure) => family.features(&structure, &mut |k| sums[k] += 1.0),
+                Some(structure) => family.features(&structure, &mut |k| sums[k] += weight),
                 None => return vec![0.25; sums.len()],
             },
         }
     }
     let variance = |sum: f64| {
-        let mean = (sum + 0.5) / (rows as f64 + 1.0);
+        let mean = (sum + 0.5) / (scale * total + 1.0);
         mean * (1.0 - mean)
     };
     sums.into_iter().map(variance).collect()

@@ -1,13 +1,14 @@
 //! The training objective f(θ) = λ‖θ‖² + (1/m) Σ −ln p(yᵢ | xᵢ), its gradient, and its certified gap.
 //!
 //! The loss of a row is convex in its scores, which are linear in θ, so f is strongly convex with constant 2λ
-//! and f(θ) − min f ≤ ‖∇f(θ)‖²/(4λ). The gradient is Xᵀ·(E\[φ\] − φ(y))/m + 2λθ.
+//! and f(θ) − min f ≤ ‖∇f(θ)‖²/(4λ). The gradient is Xᵀ·(E\[φ\] − φ(y))/m + 2λθ. Rows may have weights wᵢ ≥ 0, with
+//! which the mean is Σ wᵢ·lossᵢ / Σ wᵢ; nothing else changes.
 //!
 //! θ holds the weights of the scores that depend on the inputs, one row per input, and then the constants.
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::form::{Compiled, LANES, Mode, Work};
 use super::{Inputs, Targets};
@@ -27,21 +28,35 @@ pub(crate) struct Objective<'a> {
     pub inputs: &'a Inputs,
     pub targets: &'a Targets,
     pub lambda: f64,
-    /// The factor of the sum of losses: 1/m, unless these rows are a part of a larger data set.
+    /// The factor of the weighted sum of losses: 1/Σwᵢ, unless these rows are a part of a larger data set.
     scale: f64,
-    /// Σ‖xᵢ‖.
+    /// Σwᵢ‖xᵢ‖.
     norms: f64,
-    /// Σ‖xᵢ‖².
+    /// Σwᵢ‖xᵢ‖².
     squares: f64,
+    /// Σwᵢ²‖xᵢ‖².
+    weighted_squares: f64,
 }
 
 impl<'a> Objective<'a> {
     /// The objective for these data.
     pub fn new(compiled: &'a Compiled, inputs: &'a Inputs, targets: &'a Targets, lambda: f64) -> Self {
         let squares = inputs.squares();
-        let norms = squares.iter().map(|square| square.sqrt()).sum();
-        let scale = 1.0 / inputs.rows().max(1) as f64;
-        Objective { compiled, inputs, targets, lambda, scale, norms, squares: squares.iter().sum() }
+        let sum = |term: &dyn Fn(f64, f64) -> f64| -> f64 {
+            squares.iter().enumerate().map(|(row, &square)| term(inputs.weight(row), square)).sum()
+        };
+        let total = inputs.total();
+        Objective {
+            compiled,
+            inputs,
+            targets,
+            lambda,
+            // Rows without weight have no loss.
+            scale: if total > 0.0 { 1.0 / total } else { 0.0 },
+            norms: sum(&|weight, square| weight * square.sqrt()),
+            squares: sum(&|weight, square| weight * square),
+            weighted_squares: sum(&|weight, square| weight * weight * square),
+        }
     }
 
     /// The same with another factor of the sum of losses.
@@ -153,6 +168,13 @@ impl<'a> Objective<'a> {
                     }
                     let mut losses = vec![0.0; lanes];
                     loss(&mut turned[..channels * lanes], first..first + lanes, work, &mut losses)?;
+                    if let Some(weights) = self.inputs.weights() {
+                        let own = &weights[first..first + lanes];
+                        for values in turned[..channels * lanes].chunks_exact_mut(lanes) {
+                            values.iter_mut().zip(own).for_each(|(value, weight)| *value *= weight);
+                        }
+                        losses.iter_mut().zip(own).for_each(|(loss, weight)| *loss *= weight);
+                    }
                     turn(&turned[..width * lanes], width, lanes, scores);
                     let own = turned[width * lanes..channels * lanes].chunks_exact(lanes);
                     Ok((losses.iter().sum(), own.map(|lanes| lanes.iter().sum()).collect()))
@@ -209,14 +231,14 @@ impl<'a> Objective<'a> {
             * (terms * (channels * squares).sqrt() + 2.0 * self.lambda * f64::dot(point, point).sqrt())
     }
 
-    /// √(Σ R²‖xᵢ‖²)/m, where R is the radius of the features of the family: the standard deviation of a
+    /// √(Σ wᵢ²R²‖xᵢ‖²)/Σwᵢ, where R is the radius of the features of the family: the standard deviation of a
     /// gradient with one sample per row is at most this.
     pub fn spread(&self) -> f64 {
-        self.compiled.family.radius() * self.squares.sqrt() * self.scale
+        self.compiled.family.radius() * self.weighted_squares.sqrt() * self.scale
     }
 
     /// An estimate of an upper bound on the largest eigenvalue of the Hessian: 2λ + R²·μ, where μ is the largest
-    /// eigenvalue of XᵀX/m, found by power iteration with an allowance of a tenth.
+    /// eigenvalue of XᵀWX/Σwᵢ, found by power iteration with an allowance of a tenth.
     pub fn curvature(&self) -> f64 {
         let radius = self.compiled.family.radius();
         let trace = self.squares * self.scale;
@@ -230,7 +252,11 @@ impl<'a> Objective<'a> {
             }
             f64::multiply(&mut vector, 1.0 / norm);
             self.inputs.scores(0..rows, &vector, 1, &mut products);
-            largest = f64::dot(&products, &products) * self.scale;
+            let squares = products.iter().enumerate().map(|(row, x)| self.inputs.weight(row) * x * x);
+            largest = squares.sum::<f64>() * self.scale;
+            if let Some(weights) = self.inputs.weights() {
+                products.iter_mut().zip(weights).for_each(|(x, weight)| *x *= weight);
+            }
             let mut sum = self.inputs.gradient(1);
             self.inputs.add_gradient(0..rows, &products, 1, &mut sum);
             sum.write(1, &mut vector);
@@ -252,11 +278,18 @@ pub(crate) fn dimension(compiled: &Compiled, columns: usize) -> usize {
     columns * compiled.by_input + compiled.family.channels() - compiled.by_input
 }
 
+/// Columns that [`turn`] reads together: one line of the cache.
+const TOGETHER: usize = 8;
+
 /// out ← the transpose of a rows × columns matrix.
 pub(crate) fn turn(matrix: &[f64], rows: usize, columns: usize, out: &mut [f64]) {
-    for i in 0..rows {
-        for j in 0..columns {
-            out[j * rows + i] = matrix[i * columns + j];
+    for first in (0..columns).step_by(TOGETHER) {
+        let last = (first + TOGETHER).min(columns);
+        let out = &mut out[first * rows..last * rows];
+        for i in 0..rows {
+            for (j, &x) in matrix[i * columns + first..i * columns + last].iter().enumerate() {
+                out[j * rows + i] = x;
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ mod row;
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Examples, Known, Space};
@@ -161,8 +161,9 @@ impl Predictor {
         let (mut sum, mut count) = (0.0, 0.0);
         for (row, centre) in centres.iter().enumerate() {
             if let Some(order) = Ranks::order(ranks.row(row)) {
-                sum += kendall_distance(&places(&centre.structure), &places(&order));
-                count += 1.0;
+                let weight = inputs.weight(row);
+                sum += weight * kendall_distance(&places(&centre.structure), &places(&order));
+                count += weight;
             }
         }
         if count == 0.0 {

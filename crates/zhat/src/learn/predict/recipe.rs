@@ -102,6 +102,7 @@ impl Examples {
             names: self.names.clone(),
             parents: self.parents.clone(),
             targets: self.targets.as_ref().map(|targets| targets.select(rows)),
+            weights: self.weights.as_ref().map(|weights| rows.iter().map(|&row| weights[row]).collect()),
         }
     }
 }
@@ -128,12 +129,26 @@ pub fn others(rows: usize, fold: &[usize]) -> Vec<usize> {
     (0..rows).filter(|row| fold.binary_search(row).is_err()).collect()
 }
 
+/// A set as zeros and ones, and its weight; none if all weights are 1.
+type WeightedSet = (Vec<u32>, Option<f64>);
+
 /// The counts of pairs of some labels over some rows.
-fn statistics(labels: &[usize], names: &[String], rows: &[Vec<u32>], run: &Run) -> Result<Statistics> {
+fn statistics(labels: &[usize], names: &[String], rows: &[WeightedSet], run: &Run) -> Result<Statistics> {
     let column = |&label: &usize| Column { name: names[label].clone(), states: vec!["0".into(), "1".into()] };
-    let codes: Vec<Vec<Option<u32>>> =
-        labels.iter().map(|&label| rows.iter().map(|row| Some(row[label])).collect()).collect();
-    Statistics::of_codes(labels.iter().map(column).collect(), &codes, run)
+    let columns = labels.iter().map(column).collect();
+    let weights: Option<Vec<f64>> = rows.iter().map(|(_, weight)| *weight).collect();
+    match weights {
+        None => {
+            let codes: Vec<Vec<Option<u32>>> =
+                labels.iter().map(|&label| rows.iter().map(|(row, _)| Some(row[label])).collect()).collect();
+            Statistics::of_codes(columns, &codes, run)
+        }
+        Some(weights) => {
+            let codes: Vec<Vec<u32>> =
+                labels.iter().map(|&label| rows.iter().map(|(row, _)| row[label]).collect()).collect();
+            Statistics::of_weighted_codes(columns, &codes, &weights)
+        }
+    }
 }
 
 impl Recipe {
@@ -155,12 +170,14 @@ impl Recipe {
             }),
             Space::Partition => Ok(Form::Partition { elements: n }),
             Space::Labels | Space::Hierarchy => {
-                let rows: Vec<Vec<u32>> = match &self.pairs {
-                    Structure::ChowLiu { .. } => {
-                        (0..targets.rows()).filter_map(|row| targets.structure(row)).collect()
-                    }
+                let weight = |row: usize| examples.weights.as_ref().map(|weights| weights[row]);
+                let rows: Vec<WeightedSet> = match &self.pairs {
+                    Structure::ChowLiu { .. } => (0..targets.rows())
+                        .filter(|&row| weight(row) != Some(0.0))
+                        .filter_map(|row| Some((targets.structure(row)?, weight(row))))
+                        .collect(),
                     // The counts are not used.
-                    _ => vec![vec![0; n]],
+                    _ => vec![(vec![0; n], None)],
                 };
                 let pairs_by_input = self.pairs_by_input;
                 if self.space == Space::Labels {
@@ -182,7 +199,7 @@ impl Recipe {
         &self,
         parents: &[Option<usize>],
         names: &[String],
-        rows: &[Vec<u32>],
+        rows: &[WeightedSet],
         run: &Run,
     ) -> Result<Vec<(usize, usize)>> {
         let mut pairs = match &self.pairs {
@@ -193,13 +210,13 @@ impl Recipe {
                 let families = std::iter::once(None).chain((0..parents.len()).map(Some));
                 for parent in families {
                     let children: Vec<usize> = (0..parents.len()).filter(|&v| parents[v] == parent).collect();
-                    let inside = |row: &&Vec<u32>| parent.is_none_or(|parent| row[parent] == 1);
-                    let own: Vec<Vec<u32>> = rows.iter().filter(inside).cloned().collect();
+                    let inside = |row: &&WeightedSet| parent.is_none_or(|parent| row.0[parent] == 1);
+                    let own: Vec<WeightedSet> = rows.iter().filter(inside).cloned().collect();
                     if children.len() < 2 || own.is_empty() && matches!(self.pairs, Structure::ChowLiu { .. })
                     {
                         continue;
                     }
-                    let own = if own.is_empty() { vec![vec![0; parents.len()]] } else { own };
+                    let own = if own.is_empty() { vec![(vec![0; parents.len()], None)] } else { own };
                     let edges = self.pairs.edges(&statistics(&children, names, &own, run)?)?;
                     pairs.extend(edges.into_iter().map(|(i, j)| (children[i], children[j])));
                 }
@@ -226,29 +243,67 @@ impl Recipe {
     ) -> Result<(Predictor, Vec<Candidate>)> {
         // The choice of λ and the training share one time budget.
         let run = &run.begun();
-        let targets = examples.observed()?;
+        let (form, encoder, inputs) = self.encoded(examples, run)?;
+        let names = examples.names.clone();
+        self.fit_inputs((form, names, encoder), &inputs, examples.observed()?, from, run, watch)
+    }
+
+    /// The same as [`Recipe::fit`], for examples whose cells are no longer needed: they are freed before training,
+    /// which needs only the encoded inputs.
+    ///
+    /// # Errors
+    /// As [`Recipe::fit`].
+    pub fn fit_owned(
+        &self,
+        examples: Examples,
+        from: Option<PredictorCheckpoint>,
+        run: &Run,
+        watch: &mut dyn FnMut(&PredictorCheckpoint) -> Result<bool>,
+    ) -> Result<(Predictor, Vec<Candidate>)> {
+        let run = &run.begun();
+        let (form, encoder, inputs) = self.encoded(&examples, run)?;
+        examples.observed()?;
+        let Examples { names, targets: Some(targets), .. } = examples else {
+            return Err(Error::argument("targets", "there are none"));
+        };
+        self.fit_inputs((form, names, encoder), &inputs, &targets, from, run, watch)
+    }
+
+    fn encoded(&self, examples: &Examples, run: &Run) -> Result<(Form, Encoder, Inputs)> {
         let form = self.form(examples, run)?;
         let encoder = Encoder::fit(examples, &self.encoding)?;
         let inputs = encoder.encode(examples, run)?;
+        Ok((form, encoder, inputs))
+    }
+
+    fn fit_inputs(
+        &self,
+        (form, names, encoder): (Form, Vec<String>, Encoder),
+        inputs: &Inputs,
+        targets: &Targets,
+        from: Option<PredictorCheckpoint>,
+        run: &Run,
+        watch: &mut dyn FnMut(&PredictorCheckpoint) -> Result<bool>,
+    ) -> Result<(Predictor, Vec<Candidate>)> {
         // A checkpoint knows the λ that was chosen.
         let (lambda, candidates) = match (&from, self.lambdas.as_slice()) {
             (Some(checkpoint), _) => (checkpoint.how.lambda, Vec::new()),
             (None, []) => (self.learning.lambda, Vec::new()),
             (None, [only]) => (*only, Vec::new()),
-            (None, several) => choose(&form, &inputs, targets, &self.learning, several, self.folds, run)?,
+            (None, several) => choose(&form, inputs, targets, &self.learning, several, self.folds, run)?,
         };
         let how = self.learning.lambda(lambda);
-        let trained = train(&form, &inputs, targets, &how, None, from, run, watch)?;
+        let trained = train(&form, inputs, targets, &how, None, from, run, watch)?;
         let training = Training {
             lambda,
-            rows: examples.rows(),
+            rows: inputs.rows(),
             objective: trained.progress.objective,
             gap: trained.progress.gap,
             confidence: trained.confidence,
         };
-        let predictor = Predictor::new(form, examples.names.clone(), encoder, trained.parameters, training)?;
+        let predictor = Predictor::new(form, names, encoder, trained.parameters, training)?;
         let mallows = self.space == Space::Ranking && self.ranking == RankingModel::Mallows;
-        let predictor = if mallows { predictor.into_mallows(&inputs, targets, run)? } else { predictor };
+        let predictor = if mallows { predictor.into_mallows(inputs, targets, run)? } else { predictor };
         Ok((predictor, candidates))
     }
 
@@ -310,14 +365,14 @@ fn choose(
             let held = super::objective::Objective::new(&compiled, &own, &own_targets, 0.0);
             let mut gradient = vec![0.0; trained.parameters.len()];
             let loss = run.install(|| held.evaluate(&trained.parameters, &mut gradient, &clock))?;
-            losses[j] += loss * fold.len() as f64;
+            losses[j] += loss * own.total();
             start = Some(trained.parameters);
         }
     }
     let candidates: Vec<Candidate> = lambdas
         .iter()
         .zip(&losses)
-        .map(|(&lambda, loss)| Candidate { lambda, log_loss: loss / rows as f64 })
+        .map(|(&lambda, loss)| Candidate { lambda, log_loss: loss / inputs.total() })
         .collect();
     let best = candidates.iter().min_by(|a, b| a.log_loss.total_cmp(&b.log_loss));
     Ok((best.map_or(how.lambda, |best| best.lambda), candidates))

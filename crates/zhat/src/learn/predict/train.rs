@@ -312,7 +312,8 @@ pub fn train(
     };
     while !done(&now) && !clock.must_stop() {
         clock.progress(PHASE, now.progress.step as u64, now.expected() as u64);
-        let before = now.clone();
+        // L-BFGS leaves its state unchanged if an evaluation fails, and its history is large.
+        let before = (how.method != Method::Batch).then(|| now.clone());
         let step = run.install(|| match how.method {
             Method::Batch => setting.batch(&mut now),
             Method::Sampled => setting.sampled(&mut now),
@@ -321,7 +322,7 @@ pub fn train(
         match step {
             // The time ran out during the step, which is discarded.
             Err(Error::Interrupted | Error::OverBudget { .. }) if clock.must_stop() => {
-                now = before;
+                now = before.unwrap_or(now);
                 break;
             }
             step => step?,

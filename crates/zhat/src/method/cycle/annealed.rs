@@ -28,7 +28,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::conditional::{BATCH, Conditional};

@@ -9,7 +9,7 @@
 
 use std::f64::consts::{LN_2, LOG2_E};
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::model::{Interactions, SequenceMrf};

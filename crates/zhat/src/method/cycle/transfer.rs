@@ -24,7 +24,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::product::{Columns, Factor, ROWS, Scratch};

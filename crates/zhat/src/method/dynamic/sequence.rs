@@ -64,6 +64,9 @@ pub trait SequenceModel:
     /// A gradient of zeros.
     #[doc(hidden)]
     fn zero_gradient(&self) -> Self::FactorMarginals;
+    /// Completes a gradient: with respect to the end scores, from the gradient with respect to the emissions.
+    #[doc(hidden)]
+    fn finish_end(&self, gradient: &mut Self::FactorMarginals);
     /// The parts of a gradient: with respect to the scores of segments, and to the transitions.
     #[doc(hidden)]
     fn split<'a>(
@@ -161,7 +164,12 @@ impl<F: Real> SequenceModel for Chain<F> {
             start: vec![F::ZERO; self.states()],
             emissions: vec![F::ZERO; self.emissions().len()],
             transitions: zero_gradient(self.transitions()),
+            end: self.end().map(|end| vec![F::ZERO; end.len()]),
         }
+    }
+
+    fn finish_end(&self, gradient: &mut ChainGradient<F>) {
+        Chain::finish_end(self, gradient);
     }
 
     fn split<'a>(
@@ -223,6 +231,10 @@ impl<F: Real> SequenceModel for SemiMarkov<F> {
     fn zero_gradient(&self) -> SemiMarkovGradient<F> {
         let (Segments::Lengths(values) | Segments::Places(values)) = self.segments();
         SemiMarkovGradient { chain: self.chain().zero_gradient(), segments: vec![F::ZERO; values.len()] }
+    }
+
+    fn finish_end(&self, gradient: &mut SemiMarkovGradient<F>) {
+        self.chain().finish_end(&mut gradient.chain);
     }
 
     fn split<'a>(

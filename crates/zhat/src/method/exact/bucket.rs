@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::Result;
 use crate::model::table;

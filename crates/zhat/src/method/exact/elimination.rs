@@ -25,7 +25,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::Reduce;

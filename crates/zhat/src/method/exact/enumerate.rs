@@ -17,7 +17,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::elimination;

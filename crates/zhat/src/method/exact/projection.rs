@@ -1,6 +1,6 @@
 //! Marginalisation of a clique table to some of its variables, and multiplication by a table over them.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::model::table;
 use crate::numeric::Offsets;

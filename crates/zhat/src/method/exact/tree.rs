@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::bucket::{Bucket, Domain, Reduce};
 use super::projection::Projection;

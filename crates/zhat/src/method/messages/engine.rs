@@ -17,7 +17,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::kernel::{Algebra, Workspace, sums_along};
 use super::layout::{Layout, View, largest};

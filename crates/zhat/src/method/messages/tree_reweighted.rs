@@ -33,7 +33,7 @@
 
 use std::ops::ControlFlow;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::appearance::Appearance;

@@ -5,7 +5,7 @@
 //! compute the first order exactly, whether to look for certificates of the tails, and with `epsilon` the
 //! number of samples.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::base::{self, Reach, Split};
 use super::draws::Source;
@@ -66,7 +66,7 @@ impl StochasticQuadrature {
             };
             (0..BLOCK).map(|_| one()).collect::<Vec<T>>()
         };
-        (0..blocks).into_par_iter().flat_map_iter(draw).collect()
+        (0..blocks).into_par_iter().map(draw).collect::<Vec<_>>().into_iter().flatten().collect()
     }
 
     /// The base with the smallest variance of the weights among the candidate beliefs.

@@ -12,7 +12,7 @@
 //! Time O(i) per tuple, independent of the size of the model. For very large and very weak models; if states
 //! of a base can be drawn, they give better estimates.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::polynomial::{Polynomial, least_degree};
 use super::residual::{NAME, StochasticQuadrature, rounding};

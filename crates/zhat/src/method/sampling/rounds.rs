@@ -5,7 +5,7 @@
 //! replicates with different numbers of samples; the larger set of equal ones is kept. Which one that is
 //! depends on the clock alone.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::run::Clock;
 
@@ -45,11 +45,12 @@ impl<R: Send> Rounds<R> {
                 if from > 0 && clock.must_stop() {
                     return false;
                 }
-                self.replicates.par_extend((from..self.wanted.min(from + GROUP)).into_par_iter().map(|r| {
+                let drawn = (from..self.wanted.min(from + GROUP)).into_par_iter().map(|r| {
                     let mut replicate = make(r);
                     all(&mut replicate);
                     replicate
-                }));
+                });
+                self.replicates.extend(drawn.collect::<Vec<_>>());
             }
             return true;
         }

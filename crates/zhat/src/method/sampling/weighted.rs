@@ -4,7 +4,7 @@
 //! the probability of the property. The estimate is consistent, but biased for finitely many samples. Sums
 //! are relative to the largest weight so far, so they cannot overflow.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::unbiased;
 use crate::answer::{Diagnostics, Guarantee};

@@ -1,6 +1,6 @@
 //! Sampling of many structures, where each block has its own random stream.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::SpaceModel;
 use crate::error::Result;

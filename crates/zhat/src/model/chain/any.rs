@@ -56,6 +56,7 @@ impl<F: Precision> AnyModel for Chain<F> {
             Tensor::new("emissions", &[batch, steps, states], self.emissions()),
         ];
         tensors.extend(self.transitions().tensors("transitions", states));
+        tensors.extend(self.end().map(|end| Tensor::new("end", &[states], end)));
         tensors
     }
 
@@ -190,8 +191,13 @@ pub(in crate::model) fn chain<F: Precision>(tensors: &mut TensorMap) -> Result<C
     tensors.expect_shape("lengths", &[batch], "[B]")?;
     let transitions = Transitions::read(tensors, "transitions", states, (steps - 1, "[T − 1, N, N]"))?;
     let emissions: Vec<F> = tensors.take("emissions")?;
-    Chain::new(start.into(), emissions.into(), lengths, transitions)
-        .map_err(|error| tensors.error(error.to_string()))
+    let end = tensors.has("end").then(|| tensors.take_shaped::<F>("end", &[states], "[N]")).transpose()?;
+    let chain = Chain::new(start.into(), emissions.into(), lengths, transitions);
+    let chain = chain.and_then(|chain| match end {
+        None => Ok(chain),
+        Some(end) => chain.with_end(end.into()),
+    });
+    chain.map_err(|error| tensors.error(error.to_string()))
 }
 
 impl<F: Real> Transitions<F> {
@@ -323,6 +329,7 @@ impl<F: Precision> ChainGradient<F> {
             Tensor::new("emissions", &[batch, steps, states], self.emissions),
         ];
         tensors.extend(self.transitions.into_tensors("transitions", states));
+        tensors.extend(self.end.map(|end| Tensor::new("end", &[states], end)));
         tensors
     }
 }

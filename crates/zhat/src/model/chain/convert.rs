@@ -36,6 +36,9 @@ impl<F: Real> Chain<F> {
         for t in 0..length {
             graph.add_factor(&[t], &as_double(self.emission(0, t)))?;
         }
+        if let Some(end) = self.end() {
+            graph.add_factor(&[length - 1], &as_double(end))?;
+        }
         let mut table = Vec::new();
         for t in 0..length - 1 {
             // Without per-step tables, the table is the same for every step.

@@ -2,17 +2,19 @@
 //!
 //! A batch of B sequences shares its parameters. Sequence b has T_b positions, each in one of N states, and
 //!
-//!   score_b(x) = start(x₀) + Σₜ emission_b(t, xₜ) + Σₜ transition(xₜ, xₜ₊₁),
+//!   score_b(x) = start(x₀) + Σₜ emission_b(t, xₜ) + Σₜ transition(xₜ, xₜ₊₁) + end(x_{T_b−1}),
 //!
-//! where all terms are log scores and −∞ is allowed. Every query has one answer per sequence; gradients with
+//! where all terms are log scores and −∞ is allowed; `end` is optional. Every query has one answer per sequence; gradients with
 //! respect to the shared parameters are summed over the batch.
 
 pub(in crate::model) mod any;
 mod convert;
+mod end;
 pub(in crate::model) mod generate;
 mod observe;
 pub(in crate::model) mod reference;
 
+use end::End;
 pub use observe::Observed;
 
 use std::ops::Range;
@@ -42,7 +44,10 @@ pub struct Chain<F: Real = f64> {
     lengths: Vec<usize>,
     steps: usize,
     transitions: Transitions<F>,
+    end: Option<End<F>>,
     magnitude: f64,
+    /// A bound on the sum of the scores at one position.
+    local: f64,
 }
 
 /// log-transition(i, j): from state i to state j.
@@ -224,12 +229,9 @@ impl<F: Real> Chain<F> {
         let (first, transition) =
             (check_scores("start", &start, 0..states)?, transitions.check(states, steps)?);
         let magnitude = first + longest * (emission + transition);
-        // The scores at one position must fit the precision F, with room for a few such terms.
         let local = first + emission + transition;
-        if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
-            return Err(Error::Model("the scores are too large: their sum would overflow".into()));
-        }
-        Ok(Chain { start, emissions, lengths, steps, transitions, magnitude })
+        check_total::<F>(magnitude, local)?;
+        Ok(Chain { start, emissions, lengths, steps, transitions, end: None, magnitude, local })
     }
 
     /// A linear-chain conditional random field, without start scores.
@@ -331,18 +333,30 @@ impl<F: Real> Chain<F> {
         let emissions: f64 = path.iter().enumerate().map(|(t, &i)| self.emission(b, t)[i].to_f64()).sum();
         let pairs = path.windows(2).enumerate();
         let transitions: f64 = pairs.map(|(t, p)| self.transitions.score(self.states(), t, p[0], p[1])).sum();
-        path.first().map_or(0.0, |&i| self.start[i].to_f64()) + emissions + transitions
+        let first = path.first().map_or(0.0, |&i| self.start[i].to_f64());
+        let last = path.last().zip(self.end()).map_or(0.0, |(&i, end)| end[i].to_f64());
+        first + emissions + transitions + last
     }
 
     /// The memory of the scores, in bytes.
     pub fn bytes(&self) -> usize {
-        (self.start.len() + self.emissions.len() + self.transitions.len()) * size_of::<F>()
+        let end = self.end.as_ref().map_or(0, End::len);
+        (self.start.len() + self.emissions.len() + self.transitions.len() + end) * size_of::<F>()
     }
 
     /// An upper bound on |score| of any possible path.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }
+}
+
+/// Returns an error if a sum of scores could overflow.
+fn check_total<F: Real>(magnitude: f64, local: f64) -> Result<()> {
+    // The scores at one position must fit the precision F, with room for a few such terms.
+    if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
+        return Err(Error::Model("the scores are too large: their sum would overflow".into()));
+    }
+    Ok(())
 }
 
 /// Checks that every score is finite or −∞; returns the largest finite |score|.

@@ -61,7 +61,11 @@ impl<F: Real> Chain<F> {
             emissions[at + state] = kept;
         }
         let start = Values::shared(self.start().to_vec());
-        Chain::new(start, emissions.into(), self.lengths().to_vec(), self.transitions().clone())
+        let chain = Chain::new(start, emissions.into(), self.lengths().to_vec(), self.transitions().clone())?;
+        match self.end() {
+            None => Ok(chain),
+            Some(end) => chain.with_end(end.to_vec().into()),
+        }
     }
 }
 

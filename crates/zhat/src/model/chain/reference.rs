@@ -15,7 +15,7 @@
 //! to the emissions after the first position. The range is computed in one pass over all N² products, tile by
 //! tile; the products are not stored.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::model::{Chain, Transitions, Values};

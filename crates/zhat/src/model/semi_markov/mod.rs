@@ -3,7 +3,8 @@
 //! A sequence of T positions is divided into segments of lengths d₁ + … + d_m = T, 1 ≤ d ≤ L, with states j₁
 //! … j_m, and
 //!
-//!   score = start(j₁) + Σ_segments [ Σ_{t in segment} emission(t, j) + segment(j, d) ] + Σ transition(jₖ, jₖ₊₁).
+//!   score = start(j₁) + Σ_segments [ Σ_{t in segment} emission(t, j) + segment(j, d) ] + Σ transition(jₖ, jₖ₊₁)
+//!           + end(j_m).
 //!
 //! `segment` is a score for each length and state, or for each start, length and state. With L = 1 and zero
 //! segment scores the model is a [`Chain`]. Transitions are between segments; per-step table t applies to a
@@ -105,6 +106,7 @@ impl<F: Real> SemiMarkov<F> {
             total += (t..t + length).map(|t| self.chain.emission(b, t)[state].to_f64()).sum::<f64>();
             (t, before) = (t + length, Some(state));
         }
+        total += before.zip(self.chain.end()).map_or(0.0, |(state, end)| end[state].to_f64());
         total
     }
 

@@ -19,7 +19,7 @@
 //! A context of two words is useful here: the bounds of `chains` are averages over distances of predictions
 //! from one word, while this likelihood uses both words jointly.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::LogBilinear;
 use super::windows::Windows;

@@ -1,6 +1,6 @@
 //! AdaGrad on mini-batches in random order.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::parameters::{Parameters, Work};

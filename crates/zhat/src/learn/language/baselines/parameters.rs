@@ -5,7 +5,7 @@
 //! first D columns. A batch is therefore three matrix products: the scores, the gradient with respect to the
 //! context vectors, and the gradient with respect to the rows of all states.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::windows::Windows;
 use crate::numeric::{Elementwise, Matrix, multiply, multiply_here};

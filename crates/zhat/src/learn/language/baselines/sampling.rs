@@ -1,6 +1,6 @@
 //! Samples sentences of a log-bilinear model word by word: exact samples, up to single precision.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::LogBilinear;
 use crate::error::Result;

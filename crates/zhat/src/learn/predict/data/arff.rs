@@ -341,6 +341,6 @@ impl<'a> Reader<'a> {
             Cells::Sparse { ends, indices, values: numbers }
         };
         let targets = has_targets.then(|| collected.finish());
-        Ok(Examples { source: source.into(), lines, columns, cells, names, parents, targets })
+        Ok(Examples { source: source.into(), lines, columns, cells, names, parents, targets, weights: None })
     }
 }

@@ -105,6 +105,7 @@ pub(super) fn parse(text: &str, source: &str, options: &ReadOptions) -> Result<E
         names: wanted.clone(),
         parents: Vec::new(),
         targets: None,
+        weights: None,
     };
     if options.space == Space::Hierarchy {
         hierarchy(&mut examples, &rows, &names, &places, options)?;

@@ -97,5 +97,6 @@ pub(super) fn parse(text: &str, source: &str, options: &ReadOptions) -> Result<E
         names,
         parents: Vec::new(),
         targets: Some(Targets::Sets(sets)),
+        weights: None,
     })
 }

@@ -122,12 +122,72 @@ pub struct Examples {
     pub parents: Vec<Option<usize>>,
     /// The targets, if the file has them.
     pub targets: Option<Targets>,
+    /// The weights of the rows in training; none if all are 1.
+    pub weights: Option<Vec<f64>>,
 }
 
 impl Examples {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.lines.len()
+    }
+
+    /// Takes the weights of the rows from an input column, which is then no longer an input.
+    ///
+    /// # Errors
+    /// If there is no such column, it is categorical, or a weight is missing, negative or infinite.
+    pub fn take_weights(&mut self, name: &str) -> Result<()> {
+        let known = self.columns.iter().position(|column| column.name == name);
+        let Some(place) = known else {
+            return Err(fail(&self.source, 0, format!("there is no input column `{name}` with weights")));
+        };
+        if self.columns[place].levels.is_some() {
+            let message = format!("column {name} is categorical; weights must be numbers");
+            return Err(fail(&self.source, 0, message));
+        }
+        let (rows, width) = (self.rows(), self.columns.len());
+        let mut weights = vec![0.0; rows];
+        match &mut self.cells {
+            Cells::Dense(values) => {
+                let mut at = 0;
+                values.retain(|&value| {
+                    let (row, column) = (at / width, at % width);
+                    at += 1;
+                    if column == place {
+                        weights[row] = value;
+                    }
+                    column != place
+                });
+            }
+            Cells::Sparse { ends, indices, values } => {
+                let (mut kept, mut start) = (0, 0);
+                for (row, end) in ends.iter_mut().enumerate() {
+                    for at in start..*end {
+                        let (column, value) = (indices[at] as usize, values[at]);
+                        if column == place {
+                            weights[row] = value;
+                            continue;
+                        }
+                        indices[kept] = (column - usize::from(column > place)) as u32;
+                        values[kept] = value;
+                        kept += 1;
+                    }
+                    start = *end;
+                    *end = kept;
+                }
+                indices.truncate(kept);
+                values.truncate(kept);
+            }
+        }
+        if let Some(row) = weights.iter().position(|weight| !(weight.is_finite() && *weight >= 0.0)) {
+            let found = weights[row];
+            let found = if found.is_nan() { "missing".into() } else { found.to_string() };
+            let message = format!("column {name}: the weight is {found}, expected a number from 0");
+            return Err(fail(&self.source, self.lines[row], message));
+        }
+        self.columns.remove(place);
+        self.weights = Some(weights);
+        Ok(())
     }
 
     /// The targets, or an error if the file has none.

@@ -20,6 +20,7 @@ fn examples() -> Examples {
         names: Vec::new(),
         parents: Vec::new(),
         targets: None,
+        weights: None,
     }
 }
 

@@ -120,7 +120,7 @@ impl Setting<'_> {
         Streams::new(self.run.seed(), "predict order").block(pass).shuffle(&mut rows);
         let mut gradient = vec![0.0; point.len()];
         // The losses of the steps of a pass have the mean f, also if the last step has fewer rows.
-        let scale = count.div_ceil(how.batch) as f64 / count as f64;
+        let scale = count.div_ceil(how.batch) as f64 / objective.inputs.total();
         for some in rows.chunks(how.batch) {
             self.clock.check()?;
             let (inputs, targets) = (objective.inputs.select(some), objective.targets.select(some));

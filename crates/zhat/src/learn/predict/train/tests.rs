@@ -277,6 +277,7 @@ fn unusable_data_and_options_are_refused() {
 
 mod dense;
 mod regret;
+mod weights;
 
 /// With correlated inputs, training reaches the same minimum as L-BFGS alone in less than half the steps.
 #[test]

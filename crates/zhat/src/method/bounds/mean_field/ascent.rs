@@ -11,7 +11,7 @@
 //! would prevent other clusters from using states that are incompatible with them. A probability is 0 if and
 //! only if the state is impossible under q.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::layout::{Cluster, Edge, Group, Layout};
 use crate::numeric::{self, CompensatedSum};

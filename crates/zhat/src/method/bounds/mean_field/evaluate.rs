@@ -13,7 +13,7 @@
 //! [`Layout::operations`] holds the number of roundings; the allowance is its product with Σ max |θ| + Σ (ln
 //! n + 1).
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::ascent::{Ascent, expected_value};
 use super::layout::{Cluster, Layout};

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::plan::Plan;
 use super::proposal::{Proposal, Scratch};

@@ -12,7 +12,7 @@
 //! other mini-buckets fixed, log δ = (w_a w_b / (w_a + w_b)) · ln(b_b(s) / b_a(s)) would make the two ends
 //! agree immediately. The beliefs are corrected for the shift before they are passed to the children.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::plan::{Plan, axes};
 use crate::error::Result;

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::forecast::Cost;
 use super::recorded::{Answered, Recorded};
 use crate::error::Result;
-use crate::method::dynamic::lattice::{Directed, Direction, Lattice, Messages};
+use crate::method::dynamic::lattice::{Directed, Direction, Lattice, Messages, is_narrow};
 use crate::model::Chain;
 use crate::numeric::Real;
 use crate::query::sequence::ChainGradient;
@@ -56,13 +56,32 @@ impl<F: Real> Recorded for Chain<F> {
         clock: &Clock<'_>,
         gradient: &mut ChainGradient<F>,
     ) -> Result<Option<Vec<f64>>> {
-        let Some(messages) = lattice.sweep_linear(&mut gradient.emissions, clock)? else { return Ok(None) };
         let ChainGradient { emissions, transitions, .. } = gradient;
+        if lattice.narrow() {
+            return lattice.narrow_gradient(cotangent, emissions, Some(transitions), clock);
+        }
+        let Some(messages) = lattice.sweep_linear(emissions, clock)? else { return Ok(None) };
         lattice.add_linear_edge_marginals(&messages, emissions, cotangent, clock, transitions)?;
         each_node(lattice, &(0..lattice.layout.steps()), emissions, clock, |b, t, row| {
             lattice.linear_node_marginals(&messages, b, t, cotangent[b], row);
         })?;
         Ok(Some(messages.log_partition))
+    }
+
+    fn linear_marginals(
+        &self,
+        lattice: &Lattice<'_, F>,
+        clock: &Clock<'_>,
+        values: &mut [F],
+    ) -> Result<Option<Vec<f64>>> {
+        if !lattice.narrow() {
+            return Ok(None);
+        }
+        lattice.narrow_gradient(&vec![1.0; self.batch()], values, None, clock)
+    }
+
+    fn narrow(&self) -> bool {
+        is_narrow(self.transitions(), self.states())
     }
 
     fn add_covariances(

@@ -13,7 +13,7 @@ use crate::method::cost::forward_backward::{
     PER_RANKED, PER_SEGMENT, PER_WAY, PER_WEIGHT,
 };
 use crate::method::dynamic::lattice::{
-    BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window,
+    BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window, is_narrow, narrow_numbers,
 };
 use crate::model::{Chain, Segments, SemiMarkov, Transitions};
 use crate::numeric::{POOL_BYTES, Real};
@@ -45,6 +45,8 @@ pub struct Cost {
     pub longest: f64,
     /// ln of the number of paths or segmentations of the longest sequence.
     pub log_count: f64,
+    /// Numbers of the sweeps over few states; 0 if they are not used.
+    pub narrow: f64,
     /// Options of the method and the run.
     pub checkpoint: bool,
     pub threads: f64,
@@ -75,11 +77,18 @@ impl Cost {
             size: size_of::<F>() as f64,
             matrices: Matrices::of(chain.transitions(), chain.states()),
             shared: !matches!(chain.transitions(), Transitions::PerStep(_)),
-            parameters: chain.transitions().len() as f64,
+            parameters: (chain.transitions().len() + chain.end().map_or(0, <[F]>::len)) as f64,
             segment_parameters: 0.0,
             longest: 0.0,
             log_count: chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64)
                 * (chain.states() as f64).ln(),
+            narrow: match is_narrow(chain.transitions(), chain.states()) && !checkpoint {
+                true => {
+                    let steps = chain.lengths().iter().max().copied().unwrap_or(0);
+                    narrow_numbers::<F>(chain.batch(), steps, chain.states(), threads)
+                }
+                false => 0.0,
+            },
             checkpoint,
             threads: threads as f64,
         }
@@ -92,6 +101,7 @@ impl Cost {
             longest: model.longest() as f64,
             log_count: log_segmentations(model),
             segment_parameters: values.len() as f64,
+            narrow: 0.0,
             ..Cost::of(model.chain(), checkpoint, threads)
         }
     }

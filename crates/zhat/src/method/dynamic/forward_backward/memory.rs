@@ -107,11 +107,24 @@ impl Cost {
             scratch = scratch.then(Scratch { rows: self.matrices.extra_pairs(self.pairs()), tiles: 0.0 });
         }
         let numbers = segments * self.kept(rows) + outputs + more;
-        self.total(numbers, scratch, self.segment_bytes(true))
+        let bytes = self.total(numbers, scratch, self.segment_bytes(true));
+        bytes.max(self.total(outputs + self.narrow, Scratch::default(), 0.0))
     }
 
     /// Peak memory of a query.
     pub fn bytes(&self, query: Query) -> f64 {
+        let general = self.general_bytes(query);
+        match query {
+            // Sweeps over few states keep padded rows.
+            Query::Marginals | Query::FactorMarginals if self.narrow > 0.0 => {
+                general.max(self.total(self.outputs(query) + self.narrow, Scratch::default(), 0.0))
+            }
+            _ => general,
+        }
+    }
+
+    /// The same for messages in the log domain, and for all other models.
+    fn general_bytes(&self, query: Query) -> f64 {
         let (layer, outputs, segments) = (self.layer(), self.outputs(query), self.longest > 0.0);
         let buffers = |layers: f64| Scratch { rows: layers * layer, tiles: 0.0 };
         // Segments need two sets of messages: into a position and out of it.

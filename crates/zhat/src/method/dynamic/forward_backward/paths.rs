@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::ForwardBackward;
 use super::recorded::{Recorded, answer};

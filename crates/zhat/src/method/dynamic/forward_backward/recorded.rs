@@ -64,6 +64,22 @@ pub trait Recorded: SequenceModel {
     ) -> Result<Option<Vec<f64>>> {
         Ok(None)
     }
+    /// P(xₜ = i) for all positions as in [`Recorded::add_node_marginals`] and log Z, by a faster method, if there
+    /// is one without loss of accuracy.
+    #[doc(hidden)]
+    fn linear_marginals(
+        &self,
+        _lattice: &Lattice<'_, Self::Real>,
+        _clock: &Clock<'_>,
+        _values: &mut [Self::Real],
+    ) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
+    /// True if log Z costs so little that a gradient recomputes its messages.
+    #[doc(hidden)]
+    fn narrow(&self) -> bool {
+        false
+    }
     /// Adds the covariances with a direction, except those of the transitions.
     #[doc(hidden)]
     fn add_covariances(
@@ -101,9 +117,13 @@ pub(super) fn gradient_bytes<M: Recorded>(
 }
 
 /// log Z alone.
-fn log_partitions<M: Recorded>(model: &M, clock: &Clock<'_>) -> Result<Vec<f64>> {
+pub(super) fn log_partitions<M: Recorded>(model: &M, clock: &Clock<'_>) -> Result<Vec<f64>> {
     model.with_lattice(clock, |lattice| {
-        let linear = lattice.linear().then(|| lattice.linear_log_partitions(clock)).transpose()?.flatten();
+        let linear = match (lattice.narrow(), lattice.linear()) {
+            (true, _) => lattice.narrow_log_partitions(clock)?,
+            (_, true) => lattice.linear_log_partitions(clock)?,
+            _ => None,
+        };
         linear.map_or_else(|| lattice.log_partitions(clock), Ok)
     })
 }
@@ -148,6 +168,7 @@ pub(super) fn gradient<M: Recorded>(
             let linear = model.linear_gradient(lattice, cotangent, clock, &mut gradient)?;
             if let Some(log_partition) = linear {
                 model.finish_gradient(&mut gradient);
+                model.finish_end(&mut gradient);
                 return Ok((log_partition, gradient));
             }
         }
@@ -163,6 +184,7 @@ pub(super) fn gradient<M: Recorded>(
             None => visit_messages(lattice, checkpoint, clock, visit)?,
         };
         model.finish_gradient(&mut gradient);
+        model.finish_end(&mut gradient);
         Ok((log_partition, gradient))
     })
 }
@@ -228,8 +250,10 @@ pub(super) fn direction_gradient<M: Recorded>(
             None => drop(direction.sweep(true, clock, |values, directed| visit(values, &directed))?),
         }
         p.finish_gradient(&mut to_p);
+        p.finish_end(&mut to_p);
         if let (Some(q), Some(to_q)) = (q, &mut to_q) {
             q.finish_gradient(to_q);
+            q.finish_end(to_q);
         }
         Ok((to_p, to_q))
     })
@@ -307,10 +331,12 @@ impl<M: Recorded> Marginals<M> for ForwardBackward {
             model.with_lattice(clock, |lattice| {
                 let chain = model.chain();
                 let mut values = vec![M::Real::default(); chain.emissions().len()];
-                let visit = |messages: &Messages<M::Real>| {
-                    model.add_node_marginals(lattice, messages, clock, &mut values)
-                };
-                some_weight(&visit_messages(lattice, self.checkpoint, clock, visit)?)?;
+                if self.checkpoint || model.linear_marginals(lattice, clock, &mut values)?.is_none() {
+                    let visit = |messages: &Messages<M::Real>| {
+                        model.add_node_marginals(lattice, messages, clock, &mut values)
+                    };
+                    some_weight(&visit_messages(lattice, self.checkpoint, clock, visit)?)?;
+                }
                 Ok(NodeMarginals { shape: [chain.batch(), chain.steps(), chain.states()], values })
             })
         })

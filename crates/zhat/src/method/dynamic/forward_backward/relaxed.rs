@@ -1,6 +1,6 @@
 //! Relaxed samples and their gradient.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::recorded::{check_numbers, some_weight};
 use super::{ForwardBackward, NAME};
@@ -132,6 +132,7 @@ impl<M: SequenceModel> RelaxedTape<M> {
                         (0..length).for_each(|t| scores.add_nodes(b, t, to.row(place, t)));
                     }
                 }
+                model.finish_end(&mut gradient);
                 Ok(gradient)
             })
         })

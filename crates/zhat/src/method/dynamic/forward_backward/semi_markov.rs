@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::forecast::Cost;
 use super::recorded::{Answered, Recorded};

@@ -2,7 +2,7 @@
 
 use super::recorded::{
     Factors, Recorded, check_numbers, check_shapes, direction_gradient, expectation, finite_models, gradient,
-    gradient_bytes, some_weight, sweep, with_direction,
+    gradient_bytes, log_partitions, some_weight, sweep, with_direction,
 };
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
@@ -18,12 +18,17 @@ impl ForwardBackward {
     fn record_log_partition<M: Recorded + 'static>(&self, model: &M, run: &Run) -> Result<Recording<M>> {
         run.require_memory(NAME, gradient_bytes(model, self.checkpoint, 2.0, 1.0, run))?;
         let clock = run.start(NAME);
-        let (values, kept) = run.install(|| sweep(model, self.checkpoint, &clock))?;
+        // With few states, messages are recomputed: that is faster than messages in the log domain.
+        let again = model.narrow() && !self.checkpoint;
+        let (values, kept) = run.install(|| match again {
+            true => Ok((log_partitions(model, &clock)?, None)),
+            false => sweep(model, self.checkpoint, &clock),
+        })?;
         let (model, run) = (model.clone(), run.clone());
         let vjp = move |cotangent: &[f64]| {
             check_numbers(cotangent, model.chain().batch())?;
             let clock = run.start(NAME);
-            Ok(vec![run.install(|| gradient(&model, kept.as_ref(), cotangent, true, &clock))?.1])
+            Ok(vec![run.install(|| gradient(&model, kept.as_ref(), cotangent, !again, &clock))?.1])
         };
         Ok((values, Tape::new(vjp)))
     }

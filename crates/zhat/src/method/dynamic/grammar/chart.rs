@@ -13,7 +13,7 @@
 //! about spans all of whose values are 0, so the second condition is not for sentences that have any. Sentences
 //! that meet neither condition are done again with [`Wide`](super::number::Wide) numbers.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Cells, Part, Span};
 use super::choices::GroupChoices;
@@ -87,6 +87,8 @@ pub struct Chart<G> {
     pub span_scales: Vec<f64>,
     /// ln of the factor between the sums of a span and its row.
     norms: Vec<f64>,
+    /// The logarithm by which the sums of a span are relative to its divisions.
+    bases: Vec<f64>,
     /// The same rows before unary rules; empty if there are none.
     bare_words: Vec<G>,
     bare_spans: Vec<G>,
@@ -235,7 +237,22 @@ impl<G: Number> Chart<G> {
 
     /// The logarithm by which the sums of a span are relative to its divisions.
     pub fn base(&self, at: usize) -> f64 {
-        self.span_scales[at] - self.norms[at]
+        self.bases[at]
+    }
+
+    /// The divisions of a span that cut off its first or last word, each with its factor.
+    pub fn edges(&self, span: Span) -> impl Iterator<Item = (Part, Part, G)> + '_ {
+        let Span { sentence, first, last } = span;
+        let base = match self.cells.part(sentence, first, last) {
+            Part::Span(at) => self.bases[at],
+            Part::Word(_) => f64::NEG_INFINITY,
+        };
+        let ends = [Some(first), (last > first + 1).then(|| last - 1)];
+        ends.into_iter().flatten().filter_map(move |m| {
+            let (left, right) = (self.cells.part(sentence, first, m), self.cells.part(sentence, m + 1, last));
+            let log = self.scale(left) + self.scale(right);
+            (log > f64::NEG_INFINITY).then(|| (left, right, G::exp(log - base, 0.0)))
+        })
     }
 
     /// The divisions of a span, each with its factor, relative to the largest, whose logarithm is returned too.
@@ -327,6 +344,7 @@ pub fn inside<G: Number, C: Core<G>>(
         spans: Vec::with_capacity(spans * size),
         span_scales: Vec::with_capacity(spans),
         norms: Vec::with_capacity(spans),
+        bases: Vec::with_capacity(spans),
         bare_words: Vec::new(),
         bare_spans: Vec::new(),
         roots: vec![G::ZERO; sentences * heads],
@@ -425,6 +443,7 @@ pub fn inside<G: Number, C: Core<G>>(
             chart.vanished[span.sentence] |= none && base > f64::NEG_INFINITY;
             chart.span_scales.push(scale);
             chart.norms.push(found.norm);
+            chart.bases.push(base);
             chart.span_least.push(G::least(row));
         }
         chart.spans.extend(rows);

@@ -1,10 +1,12 @@
 //! The expected numbers of times that scores are used, of a group of sentences: the gradient of log Z.
 
-use super::cells::{Part, Span};
+use crate::numeric::parallel::prelude::*;
+
+use super::cells::{Cells, Part, Span};
 use super::chart::{Chart, Report, for_rows};
 use super::number::Number;
 use crate::model::{Hypertree, Rules, Spans, Symbols, UnaryRule};
-use crate::numeric::{Matrix, Real, filled, multiply};
+use crate::numeric::{Matrix, Real, Table, filled, multiply};
 use crate::query::tree::{HypertreeGradient, RuleGradient, SpanGradient};
 
 /// The expected numbers of a group of sentences.
@@ -213,7 +215,7 @@ pub fn zero_gradient<F: Real>(model: &Hypertree<F>) -> HypertreeGradient<F> {
         rules: match model.rules() {
             Rules::Any => RuleGradient::None,
             Rules::Dense(values) | Rules::Sparse { scores: values, .. } => {
-                RuleGradient::Scores(zeros(values.len()))
+                RuleGradient::Scores(filled(F::ZERO, values.len()))
             }
             // Filled by `add`, so that a single group need not be copied.
             Rules::LowRank { .. } => {
@@ -253,11 +255,37 @@ pub fn add_scaled<F: Real>(a: &mut HypertreeGradient<F>, factor: f64, b: &Hypert
     }
 }
 
-/// Adds the expected numbers of sentences to a gradient.
-pub fn add<F: Real>(
+/// Adds the expected numbers of groups of sentences to a gradient.
+pub fn add_all<'a, F: Real>(
+    model: &Hypertree<F>,
+    groups: impl Iterator<Item = (&'a [usize], &'a Cells, Counts<F>)>,
+    gradient: &mut HypertreeGradient<F>,
+) {
+    let alone = model.rules().per_sentence(model.symbols());
+    let mut rules: Vec<(usize, Vec<F>)> = Vec::new();
+    for (sentences, cells, mut counts) in groups {
+        if let (true, [b], RuleGradient::Scores(own)) = (alone, sentences, &mut counts.rules) {
+            rules.push((*b, std::mem::take(own)));
+            counts.rules = RuleGradient::None;
+        }
+        add(model, sentences, cells, counts, gradient);
+    }
+    // Sets of rules of different sentences, in parallel: they may be most of the memory.
+    if let (RuleGradient::Scores(to), Some((_, first))) = (&mut gradient.rules, rules.first()) {
+        to.par_chunks_mut(first.len().max(1)).enumerate().for_each(|(b, to)| {
+            for (_, from) in rules.iter().filter(|(own, _)| *own == b) {
+                to.iter_mut().zip(from).for_each(|(to, &x)| *to += x);
+            }
+        });
+    }
+    rules.into_iter().for_each(|(_, own)| Table::recycle(own));
+}
+
+/// Adds the expected numbers of a group of sentences to a gradient.
+fn add<F: Real>(
     model: &Hypertree<F>,
     sentences: &[usize],
-    cells: &super::cells::Cells,
+    cells: &Cells,
     counts: Counts<F>,
     gradient: &mut HypertreeGradient<F>,
 ) {

@@ -5,7 +5,7 @@
 //! Aᵢ(k, b) = Σ_t W(k, t, b)·word(i, t), computed once for each word, they are the product of a matrix and a
 //! row. So T³·N² + T²·N³ operations remain for N heads, and T·N²·P for P tags.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Part, Span};
 use super::chart::{Chart, Core, for_rows};
@@ -32,16 +32,12 @@ pub struct Dense<G: Number> {
     width: usize,
     heads: Table<G>,
     by_pair: Table<G>,
-    /// For tags t and heads a: W(k, t, a), by t, k and a, and W(k, a, t), by k, a and t.
-    tag_head: Table<G>,
-    head_tag: Table<G>,
-    /// W(k, t, u) for two tags, as Q×(N·Q) by t, k and u.
-    tag_tag: Table<G>,
-    /// The products of these with the words: words×(N·N) for words on the left and on the right, by k and a;
-    /// the same by a and k, with k padded; and words×(N·Q).
-    word_head: [Table<G>; 2],
+    /// Sums over the tags of a word on the left, Σ_t W(k, t, b)·word(t), words×N×S, and of a word on the right,
+    /// Σ_t W(k, a, t)·word(t), words×N×N.
+    left: Table<G>,
+    right: Table<G>,
+    /// Both for heads, by a and k, with k padded.
     head_word: [Table<G>; 2],
-    word_tag: Table<G>,
     /// X of a block of spans.
     pairs: Table<G>,
     parallel: bool,
@@ -52,16 +48,19 @@ pub struct Back<G: Number> {
     spans: Table<G>,
     words: Table<G>,
     heads: Table<G>,
-    word_head: [Table<G>; 2],
-    word_tag: Table<G>,
+    /// As in [`Dense`].
+    left: Table<G>,
+    right: Table<G>,
     /// X of a block of spans, and the derivatives with respect to it.
     pairs: Table<G>,
     of_pairs: Table<G>,
+    /// The derivatives with respect to the rows of the parts of spans.
+    parts: Table<G>,
 }
 
 /// The parts of the divisions of a span with their factors, and the derivatives with respect to their rows on
 /// the left and on the right.
-type Spread<G> = (Vec<(usize, usize, G)>, Vec<G>, Vec<G>);
+type Spread<'a, G> = (Vec<(usize, usize, G)>, &'a mut [G]);
 
 /// The divisions of a span into two spans, with padded rows.
 struct Inner<G> {
@@ -81,17 +80,20 @@ impl<G: Number> Inner<G> {
 
     /// Takes the divisions of a span.
     fn take(&mut self, chart: &Chart<G>, divisions: &[(Part, Part, G)], width: usize) {
-        self.left.clear();
-        self.right.clear();
         self.parts.clear();
-        for &(a, b, weight) in divisions {
-            if let (Part::Span(a), Part::Span(b)) = (a, b) {
-                self.left.extend(chart.span(a).iter().map(|&x| x.times(weight)));
-                self.right.extend_from_slice(chart.span(b));
-                self.parts.push((a, b, weight));
-                self.left.resize(self.parts.len() * width, G::ZERO);
-                self.right.resize(self.parts.len() * width, G::ZERO);
-            }
+        self.parts.extend(divisions.iter().filter_map(|&(a, b, weight)| match (a, b) {
+            (Part::Span(a), Part::Span(b)) => Some((a, b, weight)),
+            _ => None,
+        }));
+        for rows in [&mut self.left, &mut self.right] {
+            rows.clear();
+            rows.resize(self.parts.len() * width, G::ZERO);
+        }
+        let rows = self.left.chunks_exact_mut(width).zip(self.right.chunks_exact_mut(width));
+        for (&(a, b, weight), (left, right)) in self.parts.iter().zip(rows) {
+            let (a, b) = (chart.span(a), chart.span(b));
+            left.iter_mut().zip(a).for_each(|(to, x)| *to = x.times(weight));
+            right[..b.len()].copy_from_slice(b);
         }
     }
 
@@ -111,11 +113,9 @@ impl<G: Number> Inner<G> {
     }
 
     /// The product of rows, one per division, with a square.
-    fn times(&self, a: &[G], b: &[G], width: usize, n: usize) -> Vec<G> {
-        let (rows, mut product) = (self.parts.len(), vec![G::ZERO; a.len()]);
-        let c = &mut product;
+    fn times(&self, a: &[G], b: &[G], c: &mut [G], width: usize, n: usize) {
+        let rows = self.parts.len();
         G::small_product(SmallProduct { a, row_stride: width, inner_stride: 1, b, c, rows, inner: n, width });
-        product
     }
 }
 
@@ -125,8 +125,13 @@ impl<G: Number> Dense<G> {
         let Symbols { all, heads: n, tags } = symbols;
         let tags = if unary { (0, all) } else { (all - tags, tags) };
         let (square, b) = (all * all, source.sentences[0]);
-        let (mut weights, mut found) = (Table::filled(G::ZERO, n * square), vec![(0.0, 0.0); n]);
+        let (mut weights, mut found) = (Table::unspecified(G::ZERO, n * square), vec![(0.0, 0.0); n]);
+        let plain = source.direction.is_empty();
         for_rows(&mut weights, square, &mut found, |k, row, (shift, least)| {
+            if plain && let Some(own) = G::exp_scores(source.scores.plain_rules_of(b, k), row) {
+                (*shift, *least) = own;
+                return;
+            }
             let (mut logs, slopes) = source.with_slopes(square, |scores, out| scores.rules_of(b, k, out));
             let top = numeric::max(&logs);
             if top > f64::NEG_INFINITY {
@@ -138,28 +143,16 @@ impl<G: Number> Dense<G> {
         });
         let shifts = found.iter().map(|own| own.0).collect();
         let least = found.iter().fold(0.0, |least: f64, own| least.min(own.1));
-        let (first, q) = tags;
-        let part =
-            |k: usize, a: usize, from: usize, length: usize| &weights[(k * all + a) * all + from..][..length];
-        // All tables are made of rows of the weights.
+        let part = |k: usize, a: usize| &weights[(k * all + a) * all..][..n];
         let width = padded_row::<G>(n);
         let mut heads = Table::with_capacity(n * n * width);
-        let mut head_tag = Table::with_capacity(n * n * q);
         for k in 0..n {
             for a in 0..n {
-                heads.extend_from_slice(part(k, a, 0, n));
+                heads.extend_from_slice(part(k, a));
                 heads.resize((k * n + a + 1) * width, G::ZERO);
-                head_tag.extend_from_slice(part(k, a, first, q));
             }
         }
-        let (mut tag_head, mut tag_tag) = (Table::with_capacity(q * n * n), Table::with_capacity(q * n * q));
-        for t in first..first + q {
-            for k in 0..n {
-                tag_head.extend_from_slice(part(k, t, 0, n));
-                tag_tag.extend_from_slice(part(k, t, first, q));
-            }
-        }
-        let mut by_pair = Table::filled(G::ZERO, heads.len());
+        let mut by_pair = Table::unspecified(G::ZERO, heads.len());
         transpose(&heads, n * width, &mut by_pair, n);
         Dense {
             symbols,
@@ -170,25 +163,34 @@ impl<G: Number> Dense<G> {
             width,
             heads,
             by_pair,
-            tag_head,
-            head_tag,
-            tag_tag,
             weights,
-            word_head: Default::default(),
+            left: Table::default(),
+            right: Table::default(),
             head_word: Default::default(),
-            word_tag: Table::default(),
             pairs: Table::default(),
             parallel,
         }
     }
 
-    /// The table of tags on the left (0) or right (1) with heads on the other side, as Q×(N·N).
-    fn tag_table(&self, side: usize) -> Matrix<'_, G> {
-        let (n, (_, q)) = (self.symbols.heads, self.tags);
-        match side {
-            0 => Matrix::row_major(&self.tag_head, q, n * n),
-            _ => Matrix::row_major(&self.head_tag, n * n, q).transposed(),
-        }
+    /// The rules of a head with a tag on the left, Q×S.
+    fn tags_left(&self, k: usize) -> Matrix<'_, G> {
+        let (all, (first, q)) = (self.symbols.all, self.tags);
+        Matrix::row_major(&self.weights[(k * all + first) * all..][..q * all], q, all)
+    }
+
+    /// The rules of a head with a head on the left and a tag on the right, N×Q.
+    fn tags_right(&self, k: usize) -> Matrix<'_, G> {
+        let (Symbols { all, heads: n, .. }, (first, q)) = (self.symbols, self.tags);
+        Matrix::row_major(&self.weights(k)[..n * all], n, all).columns(first..first + q)
+    }
+
+    /// The numbers of head k in `left` and in `right`, or in their derivatives, one row per word.
+    fn of_head<'a>(&self, k: usize, left: &'a [G], right: &'a [G]) -> [Matrix<'a, G>; 2] {
+        let Symbols { all, heads: n, .. } = self.symbols;
+        [(left, all), (right, n)].map(|(table, size)| {
+            let rows = Matrix::row_major(table, table.len() / (n * size), n * size);
+            rows.columns(k * size..(k + 1) * size)
+        })
     }
 
     /// The weights of the pairs of a head, S×S.
@@ -215,7 +217,7 @@ fn transpose<G: Number>(from: &[G], columns: usize, to: &mut [G], width: usize) 
 /// Makes a table hold `len` numbers of unspecified values.
 fn room<G: Number>(table: &mut Table<G>, len: usize) {
     if table.capacity() < len {
-        *table = Table::with_capacity(len);
+        *table = Table::unspecified(G::ZERO, len);
     }
     table.resize(len, G::ZERO);
 }
@@ -255,8 +257,10 @@ fn for_spans_in_parallel<G: Number, U: Send>(
 }
 
 /// What a division with a single word on a side contributes: the word, the other part, and the side.
-fn edges<G: Number>(divisions: &[(Part, Part, G)]) -> impl Iterator<Item = (usize, Part, usize, G)> + '_ {
-    divisions.iter().filter_map(|&(left, right, weight)| match (left, right) {
+fn edges<G: Number>(
+    divisions: impl Iterator<Item = (Part, Part, G)>,
+) -> impl Iterator<Item = (usize, Part, usize, G)> {
+    divisions.filter_map(|(left, right, weight)| match (left, right) {
         (Part::Word(word), other) => Some((word, other, 0, weight)),
         (other, Part::Word(word)) => Some((word, other, 1, weight)),
         _ => None,
@@ -284,20 +288,26 @@ impl<G: Number> Core<G> for Dense<G> {
 
     fn words_known(&mut self, chart: &Chart<G>) {
         let (count, (_, q), n) = (chart.cells.word_count(), self.tags, self.symbols.heads);
+        let all = self.symbols.all;
         let words = Matrix::row_major(&chart.words, count, q);
-        for side in 0..2 {
-            let mut product = Table::filled(G::ZERO, count * n * n);
-            G::multiply(words, self.tag_table(side), &mut product, false, self.parallel);
+        let mut left = Table::unspecified(G::ZERO, count * n * all);
+        let mut right = Table::unspecified(G::ZERO, count * n * n);
+        for k in 0..n {
+            let to = (&mut left[k * all..], n * all);
+            G::multiply_rows(words, self.tags_left(k), to, false, self.parallel);
+            let to = (&mut right[k * n..], n * n);
+            G::multiply_rows(words, self.tags_right(k).transposed(), to, false, self.parallel);
+        }
+        for (side, (table, size)) in [(&left, all), (&right, n)].into_iter().enumerate() {
             self.head_word[side] = Table::filled(G::ZERO, count * n * self.width);
             let each = self.head_word[side].chunks_exact_mut(n * self.width);
-            for (to, own) in each.zip(product.chunks_exact(n * n)) {
-                transpose(own, n, to, self.width);
+            for (to, own) in each.zip(table.chunks_exact(n * size)) {
+                for (k, row) in own.chunks_exact(size).enumerate() {
+                    row[..n].iter().enumerate().for_each(|(a, &x)| to[a * self.width + k] = x);
+                }
             }
-            self.word_head[side] = product;
         }
-        let mut product = Table::filled(G::ZERO, count * n * q);
-        G::multiply(words, Matrix::row_major(&self.tag_tag, q, n * q), &mut product, false, self.parallel);
-        self.word_tag = product;
+        (self.left, self.right) = (left, right);
     }
 
     fn sums(&mut self, chart: &Chart<G>, list: &[Span], rows: &mut [G], bases: &mut [f64]) {
@@ -337,10 +347,11 @@ impl<G: Number> Core<G> for Dense<G> {
             spans: zeros(chart.spans.len()),
             words: zeros(chart.words.len()),
             heads: zeros(self.heads.len()),
-            word_head: [zeros(self.word_head[0].len()), zeros(self.word_head[1].len())],
-            word_tag: zeros(self.word_tag.len()),
+            left: zeros(self.left.len()),
+            right: zeros(self.right.len()),
             pairs: Table::default(),
             of_pairs: Table::default(),
+            parts: Table::default(),
         }
     }
 
@@ -357,23 +368,21 @@ impl<G: Number> Core<G> for Dense<G> {
     }
 
     fn spread(&self, back: &mut Back<G>, chart: &Chart<G>, list: &[Span], sums: &[G]) {
-        let (n, (_, q)) = (self.symbols.heads, self.tags);
+        let (Symbols { all, heads: n, .. }, (first, q)) = (self.symbols, self.tags);
         for (&span, sums) in list.iter().zip(sums.chunks_exact(n)) {
-            let (divisions, _) = chart.divisions(span);
-            for (word, other, side, weight) in edges(&divisions) {
+            for (word, other, side, weight) in edges(chart.edges(span)) {
                 let own = chart.row(other).0;
-                let (table, derivative, to, width) = match other {
-                    Part::Word(at) => {
-                        (&self.word_tag, &mut back.word_tag, &mut back.words[at * q..(at + 1) * q], q)
-                    }
-                    Part::Span(at) => {
-                        let to = &mut back.spans[at * n..(at + 1) * n];
-                        (&self.word_head[side], &mut back.word_head[side], to, n)
-                    }
+                let (from, to) = match other {
+                    Part::Word(at) => (first, &mut back.words[at * q..(at + 1) * q]),
+                    Part::Span(at) => (0, &mut back.spans[at * n..(at + 1) * n]),
                 };
-                let range = word * n * width..(word + 1) * n * width;
+                let (table, derivative, size) = match side {
+                    0 => (&self.left, &mut back.left, all),
+                    _ => (&self.right, &mut back.right, n),
+                };
+                let range = word * n * size + from..(word + 1) * n * size;
                 let (table, derivative) = (&table[range.clone()], &mut derivative[range]);
-                G::spread_dots((to, derivative), weight, sums, table, own);
+                G::spread_dots((to, derivative), weight, sums, (table, size), own);
             }
         }
         let divided = list.first().is_some_and(|span| span.last - span.first >= 3);
@@ -382,15 +391,13 @@ impl<G: Number> Core<G> for Dense<G> {
         }
     }
 
-    fn gather_words(&self, back: &mut Back<G>, chart: &Chart<G>, rows: &mut [G]) {
-        let (count, (_, q), n) = (chart.cells.word_count(), self.tags, self.symbols.heads);
+    fn gather_words(&self, back: &mut Back<G>, _: &Chart<G>, rows: &mut [G]) {
         rows.copy_from_slice(&back.words);
-        for side in 0..2 {
-            let derivative = Matrix::row_major(&back.word_head[side], count, n * n);
-            G::multiply(derivative, self.tag_table(side).transposed(), rows, true, self.parallel);
+        for k in 0..self.symbols.heads {
+            let [left, right] = self.of_head(k, &back.left, &back.right);
+            G::multiply(left, self.tags_left(k).transposed(), rows, true, self.parallel);
+            G::multiply(right, self.tags_right(k), rows, true, self.parallel);
         }
-        let table = Matrix::row_major(&self.tag_tag, q, n * q).transposed();
-        G::multiply(Matrix::row_major(&back.word_tag, count, n * q), table, rows, true, self.parallel);
     }
 
     /// Those with respect to X and to sums over words are at most those with respect to the sums, because
@@ -409,13 +416,14 @@ impl<G: Number> Dense<G> {
         product: &mut Vec<G>,
         row: &mut [G],
     ) {
-        let (n, (_, q), width) = (self.symbols.heads, self.tags, self.width);
+        let (Symbols { all, heads: n, .. }, (first, _), width) = (self.symbols, self.tags, self.width);
         product.resize(n * width, G::ZERO);
-        for (word, other, side, weight) in edges(divisions) {
+        for (word, other, side, weight) in edges(divisions.iter().copied()) {
             let own = chart.row(other).0;
             match other {
                 Part::Word(_) => {
-                    G::add_dots(row, weight, &self.word_tag[word * n * q..(word + 1) * n * q], own);
+                    let table = &self.left[word * n * all + first..(word + 1) * n * all];
+                    G::add_dots(row, weight, (table, all), own);
                 }
                 Part::Span(_) => {
                     let table = &self.head_word[side][word * n * width..(word + 1) * n * width];
@@ -438,24 +446,33 @@ impl<G: Number> Dense<G> {
         room(&mut of_pairs, list.len() * n * width);
         G::multiply(derivatives, heads, &mut of_pairs, false, self.parallel);
         // The derivatives with respect to the rows of parts, for each division.
-        let mut found: Vec<Spread<G>> = Vec::new();
-        found.resize_with(list.len(), Default::default);
-        let work = |inner: &mut Inner<G>, at: usize, pairs: &mut [G], of_pairs: &mut [G], found: &mut _| {
+        let most = list.first().map_or(0, |span| span.last - span.first - 2) * width;
+        let mut of_parts = std::mem::take(&mut back.parts);
+        room(&mut of_parts, list.len() * 2 * most);
+        let mut found: Vec<Spread<'_, G>> =
+            of_parts.chunks_exact_mut(2 * most).map(|own| (Vec::new(), own)).collect();
+        let work = |inner: &mut Inner<G>,
+                    at: usize,
+                    pairs: &mut [G],
+                    of_pairs: &mut [G],
+                    found: &mut Spread<'_, G>| {
             inner.take(chart, &chart.divisions(list[at]).0, width);
             inner.pairs(pairs, width, n);
             inner.square.resize(n * width, G::ZERO);
             for (i, row) in of_pairs.chunks_exact(width).enumerate() {
                 row[..n].iter().enumerate().for_each(|(j, &x)| inner.square[j * width + i] = x);
             }
-            let to_left = inner.times(&inner.right, &inner.square, width, n);
-            let to_right = inner.times(&inner.left, of_pairs, width, n);
-            *found = (std::mem::take(&mut inner.parts), to_left, to_right);
+            let (to_left, to_right) = found.1.split_at_mut(most);
+            inner.times(&inner.right, &inner.square, to_left, width, n);
+            inner.times(&inner.left, of_pairs, to_right, width, n);
+            found.0 = std::mem::take(&mut inner.parts);
         };
         let size = n * width;
         for_spans(self.parallel, (&mut pairs, size), (&mut of_pairs, size), &mut found, work);
         let all = Matrix::row_major(&pairs, list.len(), size);
         G::multiply(derivatives.transposed(), all, &mut back.heads, true, self.parallel);
-        for (parts, to_left, to_right) in found {
+        for (parts, derivatives) in found {
+            let (to_left, to_right) = derivatives.split_at(most);
             let rows = to_left.chunks_exact(width).zip(to_right.chunks_exact(width));
             for ((a, b, weight), (to_left, to_right)) in parts.into_iter().zip(rows) {
                 G::add_scaled(&mut back.spans[a * n..(a + 1) * n], weight, to_left);
@@ -463,6 +480,7 @@ impl<G: Number> Dense<G> {
                 G::add_scaled(&mut back.spans[b * n..(b + 1) * n], G::ONE, to_right);
             }
         }
+        back.parts = of_parts;
         (back.pairs, back.of_pairs) = (pairs, of_pairs);
     }
 
@@ -470,36 +488,25 @@ impl<G: Number> Dense<G> {
     pub fn gradient(&self, back: &Back<G>, chart: &Chart<G>) -> Vec<G> {
         let Symbols { all, heads: n, .. } = self.symbols;
         let (count, (first, q)) = (chart.cells.word_count(), self.tags);
-        let mut gradient = vec![G::ZERO; self.weights.len()];
-        let mut add = |k: usize, a: usize, from: usize, row: &[G]| {
-            let at = (k * all + a) * all + from;
-            let (to, weights) = (&mut gradient[at..at + row.len()], &self.weights[at..at + row.len()]);
-            G::add_products(to, G::ONE, row, weights);
-        };
-        let words = Matrix::row_major(&chart.words, count, q).transposed();
-        let product = |derivative: &[G], width: usize, transposed: bool| {
-            let mut product = Table::filled(G::ZERO, q * width);
-            let derivative = Matrix::row_major(derivative, count, width);
-            let (left, right) =
-                if transposed { (derivative.transposed(), words.transposed()) } else { (words, derivative) };
-            G::multiply(left, right, &mut product, false, self.parallel);
-            product
-        };
-        let tag_head = product(&back.word_head[0], n * n, false);
-        let head_tag = product(&back.word_head[1], n * n, true);
-        let tag_tag = product(&back.word_tag, n * q, false);
-        for k in 0..n {
+        let mut gradient = Table::unspecified(G::ZERO, self.weights.len());
+        let words = Matrix::row_major(&chart.words, count, q);
+        let mut product = vec![G::ZERO; n * q];
+        for (k, own) in gradient.chunks_exact_mut(all * all).enumerate() {
+            let weights = self.weights(k);
+            let [left, right] = self.of_head(k, &back.left, &back.right);
+            // Rows of tags on the left, then, added, those of heads.
+            own[..first * all].fill(G::ZERO);
+            G::multiply(words.transposed(), left, &mut own[first * all..], false, self.parallel);
+            G::scale_each(&mut own[first * all..], &weights[first * all..]);
+            G::multiply(right.transposed(), words, &mut product, false, self.parallel);
             for a in 0..n {
-                let at = k * n + a;
-                add(k, a, 0, &back.heads[at * self.width..at * self.width + n]);
-                add(k, a, first, &head_tag[at * q..(at + 1) * q]);
-            }
-            for t in 0..q {
-                let at = t * n + k;
-                add(k, first + t, 0, &tag_head[at * n..(at + 1) * n]);
-                add(k, first + t, first, &tag_tag[at * q..(at + 1) * q]);
+                let (own, weights) = (&mut own[a * all..(a + 1) * all], &weights[a * all..(a + 1) * all]);
+                let at = (k * n + a) * self.width;
+                G::add_products(&mut own[..n], G::ONE, &back.heads[at..at + n], &weights[..n]);
+                let row = &product[a * q..(a + 1) * q];
+                G::add_products(&mut own[first..], G::ONE, row, &weights[first..]);
             }
         }
-        gradient
+        gradient.into_vec()
     }
 }

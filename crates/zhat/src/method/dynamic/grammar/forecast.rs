@@ -1,6 +1,6 @@
 //! Forecasts of memory and time.
 
-use super::{InsideOutside, TreeChoice};
+use super::{InsideOutside, TreeChoice, free};
 use crate::answer::Promise;
 use crate::method::cost::inside_outside::{
     PER_CALL, PER_DUAL, PER_EXP, PER_LISTED, PER_MAXIMUM, PER_PRODUCT, PER_TERM,
@@ -102,7 +102,11 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
         } else {
             0.0
         };
-        let doubles = if rank.is_none() { weights * 8.0 } else { 0.0 };
+        let doubles = match model.rules() {
+            Rules::Any => model.lengths().iter().map(|&length| free::bytes(length as f64)).sum(),
+            _ if rank.is_none() => weights * 8.0,
+            _ => 0.0,
+        };
         let bytes = number * (table * charts + charts * chart + words * (p + s) + 4096.0)
             + spans
             + results

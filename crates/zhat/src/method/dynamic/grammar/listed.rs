@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Part, Span};
 use super::chart::{Chart, Core, for_rows};

@@ -7,9 +7,9 @@
 //! and, with low-rank rules, by search; samples are drawn from the root to the
 //! words, and are exact.
 //!
-//! Time per sentence of T words with N heads and P tags: T³·N² + T²·N³ + T·N²·P for dense rules, T³ times the
-//! number of pairs for listed rules, T³·R + T²·N·R for rank R, and T³·R + T²·R² if in addition scores of spans
-//! do not depend on the symbol. Memory T²·N. A sentence without a tree has log Z = −∞ and a gradient of zero;
+//! Time per sentence of T words with N heads and P tags: T³ + T²·N without rules, T³·N² + T²·N³ + T·N²·P for dense
+//! rules, T³ times the number of pairs for listed rules, T³·R + T²·N·R for rank R, and T³·R + T²·R² if in addition
+//! scores of spans do not depend on the symbol. Memory T²·N, without rules T². A sentence without a tree has log Z = −∞ and a gradient of zero;
 //! if none of a batch has a tree, the result is the error `zero-partition`.
 //!
 //! References: J. Baker, *Trainable grammars for speech recognition*, 1979; K. Lari, S. Young, *The estimation
@@ -35,6 +35,7 @@ mod derive;
 mod divergence;
 mod expected;
 mod forecast;
+mod free;
 mod listed;
 mod multiplier;
 mod no_parse;

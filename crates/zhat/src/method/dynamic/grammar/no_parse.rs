@@ -61,7 +61,7 @@ fn reason<F: Passes>(model: &Hypertree<F>, b: usize, clock: &Clock<'_>) -> Resul
     let places = (0..n).rev().flat_map(|width| (0..n - width).map(move |i| (i, i + width)));
     let mut longest = None;
     for (i, j) in places {
-        let symbols = visible(model, &*pass, i, j);
+        let symbols = visible(model, &*pass, b, i, j);
         if !symbols.is_empty() {
             longest = Some((i, j, symbols));
             break;
@@ -84,7 +84,8 @@ fn reason<F: Passes>(model: &Hypertree<F>, b: usize, clock: &Clock<'_>) -> Resul
         true => format!("it stops before {}", words(model, b, j + 1, j + 1)),
         false => format!("it starts after {}", words(model, b, i - 1, i - 1)),
     };
-    let bare = (0..n).find(|&word| pass.scores(0, word, word, false).iter().all(|x| *x == f64::NEG_INFINITY));
+    let scores = |word: usize| pass.scores((model, b), 0, word, word, false);
+    let bare = (0..n).find(|&word| scores(word).iter().all(|x| *x == f64::NEG_INFINITY));
     let bare =
         bare.map_or(String::new(), |word| format!("; no symbol covers {}", words(model, b, word, word)));
     Ok(format!(
@@ -94,9 +95,9 @@ fn reason<F: Passes>(model: &Hypertree<F>, b: usize, clock: &Clock<'_>) -> Resul
 }
 
 /// The symbols that cover words i … j, without those that printed trees leave out.
-fn visible<F: Real>(model: &Hypertree<F>, pass: &dyn Pass<F>, i: usize, j: usize) -> Vec<usize> {
+fn visible<F: Real>(model: &Hypertree<F>, pass: &dyn Pass<F>, b: usize, i: usize, j: usize) -> Vec<usize> {
     let shown = |k: &usize| model.names().is_none_or(|names| names.hidden.binary_search(k).is_err());
-    let scores = pass.scores(0, i, j, false);
+    let scores = pass.scores((model, b), 0, i, j, false);
     (0..scores.len()).filter(|&k| scores[k] > f64::NEG_INFINITY).filter(shown).collect()
 }
 

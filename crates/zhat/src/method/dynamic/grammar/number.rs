@@ -3,8 +3,9 @@
 //! With `f32` and `f64` it sums weights by matrix products. [`Wide`] does the same where weights exceed their
 //! range, [`Dual`] adds the derivative in one direction, and [`Max`] finds the score of the best tree.
 
+use super::source::Plain;
 use crate::numeric::simd::{self, Kernel};
-use crate::numeric::{Matrix, Real, Small, SmallProduct, multiply, multiply_here};
+use crate::numeric::{Matrix, Real, Small, SmallProduct, multiply, multiply_here, multiply_rows};
 
 /// A number of a commutative semiring.
 pub trait Number: Copy + Send + Sync + 'static {
@@ -58,6 +59,32 @@ pub trait Number: Copy + Send + Sync + 'static {
         plain_product(a, b, c, accumulate);
     }
 
+    /// The same into rows that begin at multiples of `stride`.
+    fn multiply_rows(
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        (c, stride): (&mut [Self], usize),
+        accumulate: bool,
+        parallel: bool,
+    ) {
+        let mut product = vec![Self::ZERO; a.rows() * b.columns_count()];
+        Self::multiply(a, b, &mut product, false, parallel);
+        for (row, own) in c.chunks_mut(stride).zip(product.chunks_exact(b.columns_count().max(1))) {
+            for (to, &x) in row.iter_mut().zip(own) {
+                *to = if accumulate { to.plus(x) } else { x };
+            }
+        }
+    }
+
+    /// outᵢ ← exp(scoresᵢ − top) for scores of the same precision, with the largest score and the smallest
+    /// finite one, minus the largest; `None` for other numbers. If there are only zeros, both are 0.
+    ///
+    /// A difference of two scores is rounded once, as it would be if it were computed in double precision.
+    fn exp_scores(scores: Plain<'_>, out: &mut [Self]) -> Option<(f64, f64)> {
+        let _ = (scores, out);
+        None
+    }
+
     /// outᵢ ← exp(logsᵢ).
     fn exp_row(logs: &[f64], out: &mut [Self]) {
         for (out, &log) in out.iter_mut().zip(logs) {
@@ -99,6 +126,11 @@ pub trait Number: Copy + Send + Sync + 'static {
         }
     }
 
+    /// outᵢ ← outᵢ·aᵢ.
+    fn scale_each(out: &mut [Self], a: &[Self]) {
+        out.iter_mut().zip(a).for_each(|(out, &a)| *out = out.times(a));
+    }
+
     /// outᵢ ← outᵢ + factor·aᵢ.
     fn add_scaled(out: &mut [Self], factor: Self, a: &[Self]) {
         for (out, &a) in out.iter_mut().zip(a) {
@@ -106,10 +138,11 @@ pub trait Number: Copy + Send + Sync + 'static {
         }
     }
 
-    /// outₖ ← outₖ + factor·Σᵢ tableₖᵢ·xᵢ, for a table with one row per number of `out`.
-    fn add_dots(out: &mut [Self], factor: Self, table: &[Self], x: &[Self]) {
-        for (out, row) in out.iter_mut().zip(table.chunks_exact(x.len().max(1))) {
-            *out = out.plus(factor.times(Self::dot(row, x)));
+    /// outₖ ← outₖ + factor·Σᵢ tableₖᵢ·xᵢ, for a table with one row per number of `out`, which begin at multiples
+    /// of `stride`.
+    fn add_dots(out: &mut [Self], factor: Self, (table, stride): (&[Self], usize), x: &[Self]) {
+        for (out, row) in out.iter_mut().zip(table.chunks(stride)) {
+            *out = out.plus(factor.times(Self::dot(&row[..x.len()], x)));
         }
     }
 
@@ -119,16 +152,13 @@ pub trait Number: Copy + Send + Sync + 'static {
         (to, derivative): (&mut [Self], &mut [Self]),
         factor: Self,
         g: &[Self],
-        table: &[Self],
+        (table, stride): (&[Self], usize),
         x: &[Self],
     ) {
-        let size = x.len().max(1);
-        for ((&g, row), derivative) in
-            g.iter().zip(table.chunks_exact(size)).zip(derivative.chunks_exact_mut(size))
-        {
+        for ((&g, row), derivative) in g.iter().zip(table.chunks(stride)).zip(derivative.chunks_mut(stride)) {
             let g = g.times(factor);
-            Self::add_scaled(to, g, row);
-            Self::add_scaled(derivative, g, x);
+            Self::add_scaled(to, g, &row[..x.len()]);
+            Self::add_scaled(&mut derivative[..x.len()], g, x);
         }
     }
 
@@ -171,6 +201,23 @@ impl<F: Real> Kernel for AddProducts<'_, F> {
         let (out, a, b) = (&mut out[..n], &a[..n], &b[..n]);
         for i in 0..n {
             out[i] = F::multiply_add::<FMA>(factor * a[i], b[i], out[i]);
+        }
+    }
+}
+
+/// outᵢ ← outᵢ·aᵢ.
+struct ScaleEach<'a, F>(&'a mut [F], &'a [F]);
+
+impl<F: Real> Kernel for ScaleEach<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let ScaleEach(out, a) = self;
+        let n = out.len().min(a.len());
+        let (out, a) = (&mut out[..n], &a[..n]);
+        for i in 0..n {
+            out[i] *= a[i];
         }
     }
 }
@@ -229,18 +276,79 @@ fn dot<F: Real, const FMA: bool>(a: &[F], b: &[F]) -> F {
     sums[0]
 }
 
-/// outₖ ← outₖ + factor·Σᵢ tableₖᵢ·xᵢ.
-struct AddDots<'a, F>(&'a mut [F], F, &'a [F], &'a [F]);
+/// The largest number, and the smallest one above −∞, or ∞.
+struct Range<'a, F>(&'a [F]);
+
+impl<F: Real> Kernel for Range<'_, F> {
+    type Output = (F, F);
+
+    #[allow(clippy::needless_range_loop)]
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> (F, F) {
+        const LANES: usize = 32;
+        let infinity = -F::NEG_INFINITY;
+        let (mut high, mut low) = ([F::NEG_INFINITY; LANES], [infinity; LANES]);
+        let finite = |x: F| if x > F::NEG_INFINITY { x } else { infinity };
+        let (chunks, rest) = self.0.as_chunks::<LANES>();
+        for at in 0..chunks.len() {
+            for i in 0..LANES {
+                let x = chunks[at][i];
+                high[i] = if x > high[i] { x } else { high[i] };
+                low[i] = if finite(x) < low[i] { finite(x) } else { low[i] };
+            }
+        }
+        for i in 0..rest.len() {
+            let x = rest[i];
+            high[i] = if x > high[i] { x } else { high[i] };
+            low[i] = if finite(x) < low[i] { finite(x) } else { low[i] };
+        }
+        for i in 1..LANES {
+            high[0] = if high[i] > high[0] { high[i] } else { high[0] };
+            low[0] = if low[i] < low[0] { low[i] } else { low[0] };
+        }
+        (high[0], low[0])
+    }
+}
+
+/// outᵢ ← xᵢ − shift.
+struct Shift<'a, F>(&'a [F], F, &'a mut [F]);
+
+impl<F: Real> Kernel for Shift<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Shift(x, shift, out) = self;
+        let n = out.len().min(x.len());
+        let (x, out) = (&x[..n], &mut out[..n]);
+        for i in 0..n {
+            out[i] = x[i] - shift;
+        }
+    }
+}
+
+fn exp_scores<F: Real>(scores: &[F], out: &mut [F]) -> (f64, f64) {
+    let (top, least) = simd::run(Range(scores));
+    if top == F::NEG_INFINITY {
+        out.fill(F::ZERO);
+        return (0.0, 0.0);
+    }
+    simd::run(Shift(scores, top, out));
+    F::exp_in_place(out);
+    (top.to_f64(), least.to_f64() - top.to_f64())
+}
+
+/// outₖ ← outₖ + factor·Σᵢ tableₖᵢ·xᵢ, for rows of a table that begin at multiples of a number.
+struct AddDots<'a, F>(&'a mut [F], F, &'a [F], usize, &'a [F]);
 
 impl<F: Real> Kernel for AddDots<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let AddDots(out, factor, table, x) = self;
-        let size = x.len();
+        let AddDots(out, factor, table, stride, x) = self;
         for k in 0..out.len() {
-            out[k] += factor * dot::<F, FMA>(&table[k * size..(k + 1) * size], x);
+            out[k] += factor * dot::<F, FMA>(&table[k * stride..k * stride + x.len()], x);
         }
     }
 }
@@ -284,19 +392,19 @@ impl<F: Real> Kernel for Absolute<'_, F> {
 }
 
 /// The derivatives of [`AddDots`].
-struct SpreadDots<'a, F>(&'a mut [F], &'a mut [F], F, &'a [F], &'a [F], &'a [F]);
+struct SpreadDots<'a, F>(&'a mut [F], &'a mut [F], F, &'a [F], &'a [F], usize, &'a [F]);
 
 impl<F: Real> Kernel for SpreadDots<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let SpreadDots(to, derivative, factor, g, table, x) = self;
+        let SpreadDots(to, derivative, factor, g, table, stride, x) = self;
         let size = x.len();
         let to = &mut to[..size];
         for (k, &g) in g.iter().enumerate() {
-            let (g, row) = (g * factor, &table[k * size..(k + 1) * size]);
-            let derivative = &mut derivative[k * size..(k + 1) * size];
+            let (g, row) = (g * factor, &table[k * stride..k * stride + size]);
+            let derivative = &mut derivative[k * stride..k * stride + size];
             for i in 0..size {
                 to[i] = F::multiply_add::<FMA>(g, row[i], to[i]);
                 derivative[i] = F::multiply_add::<FMA>(g, x[i], derivative[i]);
@@ -306,7 +414,7 @@ impl<F: Real> Kernel for SpreadDots<'_, F> {
 }
 
 macro_rules! float {
-    ($float:ty) => {
+    ($float:ty, $plain:ident) => {
         impl Number for $float {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -353,6 +461,18 @@ macro_rules! float {
             fn multiply(a: Matrix<Self>, b: Matrix<Self>, c: &mut [Self], accumulate: bool, parallel: bool) {
                 if parallel { multiply(a, b, c, accumulate) } else { multiply_here(a, b, c, accumulate) }
             }
+            fn multiply_rows(
+                a: Matrix<Self>,
+                b: Matrix<Self>,
+                c: (&mut [Self], usize),
+                accumulate: bool,
+                parallel: bool,
+            ) {
+                multiply_rows(a, b, c, accumulate, parallel);
+            }
+            fn exp_scores(scores: Plain<'_>, out: &mut [Self]) -> Option<(f64, f64)> {
+                if let Plain::$plain(scores) = scores { Some(exp_scores(scores, out)) } else { None }
+            }
             fn exp_row(logs: &[f64], out: &mut [Self]) {
                 for (out, &log) in out.iter_mut().zip(logs) {
                     *out = log as $float;
@@ -376,20 +496,23 @@ macro_rules! float {
             fn add_products(out: &mut [Self], factor: Self, a: &[Self], b: &[Self]) {
                 simd::run(AddProducts(out, factor, a, b));
             }
+            fn scale_each(out: &mut [Self], a: &[Self]) {
+                simd::run(ScaleEach(out, a));
+            }
             fn add_scaled(out: &mut [Self], factor: Self, a: &[Self]) {
                 simd::run(AddScaled(out, factor, a));
             }
-            fn add_dots(out: &mut [Self], factor: Self, table: &[Self], x: &[Self]) {
-                simd::run(AddDots(out, factor, table, x));
+            fn add_dots(out: &mut [Self], factor: Self, (table, stride): (&[Self], usize), x: &[Self]) {
+                simd::run(AddDots(out, factor, table, stride, x));
             }
             fn spread_dots(
                 (to, derivative): (&mut [Self], &mut [Self]),
                 factor: Self,
                 g: &[Self],
-                table: &[Self],
+                (table, stride): (&[Self], usize),
                 x: &[Self],
             ) {
-                simd::run(SpreadDots(to, derivative, factor, g, table, x));
+                simd::run(SpreadDots(to, derivative, factor, g, table, stride, x));
             }
             fn dot(a: &[Self], b: &[Self]) -> Self {
                 simd::run(Dot(a, b))
@@ -398,8 +521,8 @@ macro_rules! float {
     };
 }
 
-float!(f32);
-float!(f64);
+float!(f32, Single);
+float!(f64, Double);
 
 /// mantissa·2^(256·exponent): sums and products neither underflow nor overflow.
 #[derive(Clone, Copy, Debug)]

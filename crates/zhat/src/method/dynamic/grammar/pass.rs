@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::cells::Cells;
 use super::chart::{Chart, Core, Unary, accurate, inside, outside};
@@ -59,8 +59,10 @@ pub trait Pass<F: Real>: Send + Sync {
     ) -> Result<()>;
     /// The derivative of log Z of each sentence in the direction.
     fn means(&self) -> Vec<f64>;
-    /// The logarithms of the inside values of words i … j, one per symbol, before or after unary rules.
-    fn scores(&self, sentence: usize, i: usize, j: usize, bare: bool) -> Vec<f64>;
+    /// The logarithms of the inside values of words i … j, one per symbol, before or after unary rules. The
+    /// sentence is given by its number in the batch of a model and by its place in the group.
+    fn scores(&self, of: (&Hypertree<F>, usize), sentence: usize, i: usize, j: usize, bare: bool)
+    -> Vec<f64>;
     /// A tree; `None` if there is none.
     fn tree(&self, task: &Task<'_, F>, sentence: usize, pick: &mut dyn Pick) -> Option<Vec<Constituent>>;
 }
@@ -198,7 +200,7 @@ impl<G: Number, C: Rewards<G, F>, F: Real> Pass<F> for Inside<G, C> {
         self.chart.means()
     }
 
-    fn scores(&self, sentence: usize, i: usize, j: usize, bare: bool) -> Vec<f64> {
+    fn scores(&self, _: (&Hypertree<F>, usize), sentence: usize, i: usize, j: usize, bare: bool) -> Vec<f64> {
         let part = self.chart.cells.part(sentence, i, j);
         let (row, first, scale) = self.chart.row(part);
         let row = if bare { self.chart.bare_row(part) } else { row };

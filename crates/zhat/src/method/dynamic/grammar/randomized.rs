@@ -23,7 +23,7 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::choices::Choices;

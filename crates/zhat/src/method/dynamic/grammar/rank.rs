@@ -10,7 +10,7 @@
 //! better: inducing probabilistic context-free grammars with many symbols*, NAACL 2021, and S. Yang, W. Liu, K.
 //! Tu, *Dynamic programming in rank space*, NAACL 2022.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Part, Span};
 use super::chart::{Chart, Core, for_rows};

@@ -86,8 +86,8 @@ struct Search<'a, F: Real> {
 
 impl<F: Real> Search<'_, F> {
     fn row(&mut self, first: usize, last: usize, bare: bool) -> &[f64] {
-        let (pass, sentence) = (self.pass, self.sentence);
-        self.rows.entry((first, last, bare)).or_insert_with(|| pass.scores(sentence, first, last, bare))
+        let (pass, sentence, own) = (self.pass, self.sentence, (self.model, self.b));
+        self.rows.entry((first, last, bare)).or_insert_with(|| pass.scores(own, sentence, first, last, bare))
     }
 
     /// The ways to build an item with the best trees of its parts.

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::choices::Choices;
 use super::counts::{add_scaled, zero_gradient};

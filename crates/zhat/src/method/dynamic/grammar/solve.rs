@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
+use super::cells::Cells;
 use super::choices::Choices;
-use super::counts::{Counts, add, zero_gradient};
+use super::counts::{Counts, add_all, zero_gradient};
+use super::free::{self, Free};
 use super::number::{Dual, Max, Number, Wide};
 use super::pass::{Pass, Purpose, Task, pass};
 use super::source::Direction;
@@ -133,6 +135,12 @@ fn solve_group<F: Passes>(
         (_, true) => F::sums(),
         (_, false) => F::slopes(),
     };
+    if direction.is_empty() && choices.is_none() && free::applies(model, purpose) {
+        let sentences = group.to_vec();
+        let found = Free::new(&Task { model, direction, sentences: group, choices }, clock)?;
+        let active = vec![true; sentences.len()];
+        return Ok(vec![Solution { sentences, active, pass: Box::new(found), counts: None }]);
+    }
     let (mut pending, mut solutions) = (group.to_vec(), Vec::new());
     for (stage, make) in stages.iter().enumerate() {
         let sentences = std::mem::take(&mut pending);
@@ -202,6 +210,11 @@ impl<F: Real> Solutions<F> {
         values
     }
 
+    /// The sentences of every chart and their parts.
+    fn groups(&self) -> impl Iterator<Item = (&[usize], &Cells)> {
+        self.0.iter().map(|solution| (&*solution.sentences, solution.pass.cells()))
+    }
+
     /// log Z of every sentence.
     pub fn log_partition(&self, batch: usize) -> Vec<f64> {
         self.each(batch, |solution| solution.pass.log_partition().to_vec())
@@ -239,9 +252,7 @@ impl<F: Real> Solutions<F> {
             1 => self.0.iter_mut().map(counts).collect::<Result<_>>()?,
             _ => self.0.par_iter_mut().map(counts).collect::<Result<_>>()?,
         };
-        for (solution, counts) in self.0.iter().zip(all) {
-            add(through, &solution.sentences, solution.pass.cells(), counts, &mut gradient);
-        }
+        add_all(through, self.groups().zip(all).map(|((b, cells), own)| (b, cells, own)), &mut gradient);
         Ok(filled(through, gradient))
     }
 
@@ -262,9 +273,7 @@ impl<F: Real> Solutions<F> {
             1 => self.0.iter().map(counts).collect::<Result<_>>()?,
             _ => self.0.par_iter().map(counts).collect::<Result<_>>()?,
         };
-        for (solution, counts) in self.0.iter().zip(all) {
-            add(model, &solution.sentences, solution.pass.cells(), counts, &mut gradient);
-        }
+        add_all(model, self.groups().zip(all).map(|((b, cells), own)| (b, cells, own)), &mut gradient);
         Ok(filled(model, gradient))
     }
 

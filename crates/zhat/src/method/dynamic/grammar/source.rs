@@ -24,8 +24,28 @@ pub trait Scores: Sync {
     fn rules(&self, out: &mut [f64]);
     /// The scores of the dense rules of a head, S×S.
     fn rules_of(&self, b: usize, head: usize, out: &mut [f64]);
+    /// The same as they are stored.
+    fn plain_rules_of(&self, b: usize, head: usize) -> Plain<'_>;
     /// A row of factors of low-rank rules: of `which` (heads, left or right) symbol `k`.
     fn factor(&self, b: usize, which: usize, k: usize, out: &mut [f64]);
+}
+
+/// Scores in the precision of their model.
+#[derive(Clone, Copy)]
+pub enum Plain<'a> {
+    None,
+    Single(&'a [f32]),
+    Double(&'a [f64]),
+}
+
+impl<'a> Plain<'a> {
+    fn new<F: Real>(values: &'a [F]) -> Self {
+        match (F::as_single(values), F::as_double(values)) {
+            (Some(values), _) => Plain::Single(values),
+            (_, Some(values)) => Plain::Double(values),
+            _ => Plain::None,
+        }
+    }
 }
 
 /// The scores of several spans.
@@ -97,6 +117,16 @@ impl<F: Real> Scores for Hypertree<F> {
         let Symbols { all, heads, .. } = Hypertree::symbols(self);
         if let Rules::Dense(values) = Hypertree::rules(self) {
             copy(&part(values, heads * all * all, b)[head * all * all..], out);
+        }
+    }
+
+    fn plain_rules_of(&self, b: usize, head: usize) -> Plain<'_> {
+        let Symbols { all, heads, .. } = Hypertree::symbols(self);
+        match Hypertree::rules(self) {
+            Rules::Dense(values) => {
+                Plain::new(&part(values, heads * all * all, b)[head * all * all..(head + 1) * all * all])
+            }
+            _ => Plain::None,
         }
     }
 

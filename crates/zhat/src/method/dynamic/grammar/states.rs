@@ -1,6 +1,6 @@
 //! Best trees and samples.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::derive::{AtRandom, Largest};
 use super::divergence::{additive, dense};

@@ -5,7 +5,7 @@
 //! per position: the best path that has just left a segment in a state, and the best path that has just
 //! entered one. Time O(B·T·N²), memory one row of N numbers per position.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::entries::{Entries, Index};
 use super::layout::PositionRows;

@@ -21,6 +21,8 @@ pub(crate) struct Layout {
     active: Vec<usize>,
     /// The number of states of each layer.
     sizes: Vec<usize>,
+    /// The number of states of the largest layer.
+    largest: usize,
 }
 
 impl Layout {
@@ -32,7 +34,9 @@ impl Layout {
         let sorted: Vec<usize> = order.iter().map(|&b| lengths[b]).collect();
         let steps = sorted.first().copied().unwrap_or(0);
         let active = (0..steps).map(|t| sorted.partition_point(|&length| length > t)).collect();
-        Layout { order, places, lengths: sorted, active, sizes: (0..steps).map(size).collect() }
+        let sizes: Vec<usize> = (0..steps).map(size).collect();
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        Layout { order, places, lengths: sorted, active, sizes, largest }
     }
 
     /// T, the number of layers.
@@ -57,7 +61,7 @@ impl Layout {
 
     /// The number of states of the largest layer.
     pub fn largest(&self) -> usize {
-        self.sizes.iter().copied().max().unwrap_or(0)
+        self.largest
     }
 
     /// The length of the sequence at a sorted place.

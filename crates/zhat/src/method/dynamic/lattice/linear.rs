@@ -13,7 +13,7 @@
 //! 4·N²·TINY·2^`HEADROOM_BITS`/EPSILON. If an entry is smaller (strong couplings, zeros, or Z = 0), the
 //! computation starts over in the log domain (`messages`).
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::gradient::gathered;
 use super::layout::Rows;

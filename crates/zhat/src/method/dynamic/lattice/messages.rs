@@ -19,7 +19,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::buffers::Buffers;
 use super::layout::{Layout, PositionRows, Rows};
@@ -118,13 +118,18 @@ impl<'a, F: Real> Lattice<'a, F> {
     /// Fₜ of the sequence at a place as the sum of two rows: the scores, and the shifts of the position.
     /// Either may be empty.
     pub(super) fn node(&self, place: usize, t: usize) -> (&[F], &[F]) {
-        let shifts = match (t, t + 1 == self.layout.length(place)) {
+        let shifts = self.shifts(t, t + 1 == self.layout.length(place));
+        (self.nodes.scores(self.layout.sequence(place), t), shifts)
+    }
+
+    /// The shifts of position t, for sequences that end there (`last`) or continue.
+    pub(super) fn shifts(&self, t: usize, last: bool) -> &[F] {
+        match (t, last) {
             (0, true) => self.nodes.start(),
             (0, false) => &self.first_shifts,
             (_, true) => self.steps.column_shifts(t - 1),
             (_, false) => &self.inner_shifts[if self.steps.shared() { 0 } else { t - 1 }],
-        };
-        (self.nodes.scores(self.layout.sequence(place), t), shifts)
+        }
     }
 
     /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t, relative to the returned scale.

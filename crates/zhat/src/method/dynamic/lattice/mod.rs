@@ -3,8 +3,8 @@
 //! A lattice has layers of states and a transition matrix between each pair of adjacent layers. `entries`
 //! reads the log-transitions of the model tile by tile. `steps` turns them into matrices with entries in [0,
 //! 1] for products with messages. `nodes` holds the scores of the layers. `messages` sweeps forward and
-//! backward over a batch; `linear` does the same without logarithms if no accuracy can be lost; `gradient`
-//! computes the marginals. In a semi-Markov chain, positions are entered and left by `segments`; in a chain,
+//! backward over a batch; `linear` does the same without logarithms if no accuracy can be lost, and `narrow` for
+//! few states; `gradient` computes the marginals. In a semi-Markov chain, positions are entered and left by `segments`; in a chain,
 //! each segment has one position.
 
 mod best;
@@ -17,6 +17,7 @@ mod gradient;
 mod layout;
 mod linear;
 mod messages;
+mod narrow;
 mod nodes;
 mod ranked;
 mod relaxed;
@@ -40,6 +41,7 @@ pub(crate) use draw::BLOCK;
 pub(crate) use entries::{ChainEntries, Entries, Index};
 pub(crate) use layout::PositionRows;
 pub use messages::{Lattice, Messages};
+pub(crate) use narrow::{is_narrow, narrow_numbers};
 pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, zero_gradient};
 pub(crate) use relaxed::RelaxedSegment;
 pub(crate) use rounding::{Sizes, rounding};

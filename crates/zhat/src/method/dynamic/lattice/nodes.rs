@@ -15,6 +15,11 @@ pub(crate) trait Nodes<F: Real>: Sync {
     /// empty.
     fn scores(&self, b: usize, t: usize) -> &[F];
 
+    /// The same scores, possibly followed by other numbers, so that whole vectors can be read.
+    fn scores_on(&self, b: usize, t: usize) -> &[F] {
+        self.scores(b, t)
+    }
+
     /// Scores added at t = 0; may be empty.
     fn start(&self) -> &[F] {
         &[]
@@ -29,7 +34,7 @@ pub(crate) trait Nodes<F: Real>: Sync {
     }
 }
 
-/// Start and emissions of a chain.
+/// Start, emissions and end scores of a chain.
 pub(crate) struct ChainNodes<'a, F: Real>(pub &'a Chain<F>);
 
 impl<F: Real> Nodes<F> for ChainNodes<'_, F> {
@@ -38,7 +43,11 @@ impl<F: Real> Nodes<F> for ChainNodes<'_, F> {
     }
 
     fn scores(&self, b: usize, t: usize) -> &[F] {
-        self.0.emission(b, t)
+        self.0.node(b, t)
+    }
+
+    fn scores_on(&self, b: usize, t: usize) -> &[F] {
+        self.0.node_on(b, t)
     }
 
     fn start(&self) -> &[F] {

@@ -20,7 +20,7 @@ impl<'a, F: Real> ScoreGradient<'a, F> {
         gradient: &'a mut ChainGradient<F>,
         segments: Option<(&'a SemiMarkov<F>, &'a mut Vec<F>)>,
     ) -> (Self, &'a mut TransitionGradient<F>) {
-        let ChainGradient { start, emissions, transitions } = gradient;
+        let ChainGradient { start, emissions, transitions, .. } = gradient;
         let segments = segments.map(|(model, values)| (model, values.as_mut_slice()));
         (ScoreGradient { chain, start, emissions, segments }, transitions)
     }

@@ -74,7 +74,7 @@ impl<F: Real> Segmented<F> for SemiMarkovSegments<'_, F> {
         let chain = self.0.chain();
         let (mut sums, mut total) = (vec![0.0; chain.states()], Vec::new());
         for s in ((t + 1).saturating_sub(self.0.longest())..=t).rev() {
-            sums.iter_mut().zip(chain.emission(b, s)).for_each(|(x, y)| *x += y.to_f64());
+            sums.iter_mut().zip(chain.node(b, s)).for_each(|(x, y)| *x += y.to_f64());
             self.visit(b, s, t, &sums, &mut total);
             visit(s, &total);
         }
@@ -84,7 +84,7 @@ impl<F: Real> Segmented<F> for SemiMarkovSegments<'_, F> {
         let chain = self.0.chain();
         let (mut sums, mut total) = (vec![0.0; chain.states()], Vec::new());
         for t in s..length.min(s + self.0.longest()) {
-            sums.iter_mut().zip(chain.emission(b, t)).for_each(|(x, y)| *x += y.to_f64());
+            sums.iter_mut().zip(chain.node(b, t)).for_each(|(x, y)| *x += y.to_f64());
             self.visit(b, s, t, &sums, &mut total);
             visit(t, &total);
         }

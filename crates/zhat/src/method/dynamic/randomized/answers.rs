@@ -1,6 +1,6 @@
 //! Queries on chains and semi-Markov chains.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::method::{NAME, RandomizedForward, StateChoice};
 use super::restriction::Restriction;

@@ -54,7 +54,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         let mut sums = vec![0.0; chain.states()];
         let mut terms = Vec::with_capacity(longest * chain.states());
         for d in 1..=longest {
-            add(&mut sums, chain.emission(b, s + d - 1));
+            add(&mut sums, chain.node(b, s + d - 1));
             let at = terms.len();
             terms.extend_from_slice(&sums);
             add(&mut terms[at..], self.model.segment_row(b, s, d));
@@ -72,7 +72,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         if M::SEGMENTS {
             return self.follow(b, t, |_| None);
         }
-        self.model.chain().emission(b, t).iter().map(|x| x.to_f64()).collect()
+        self.model.chain().node(b, t).iter().map(|x| x.to_f64()).collect()
     }
 
     /// log q at position t of sequence b, up to a constant. `message` is the running forward message; in a
@@ -130,7 +130,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
                 (follow, row.to_vec(), shift)
             } else {
                 let mut message = row.to_vec();
-                message.iter_mut().zip(chain.emission(b, s)).for_each(|(x, &e)| *x += e);
+                message.iter_mut().zip(chain.node(b, s)).for_each(|(x, &e)| *x += e);
                 (message.iter().map(|x| x.to_f64()).collect(), message, 0.0)
             };
             if s == 0 {
@@ -168,7 +168,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         let chain = self.model.chain();
         let (states, length) = (chain.states(), chain.lengths()[b]);
         let add_emission = |message: &mut [M::Real], t: usize| {
-            message.iter_mut().zip(chain.emission(b, t)).for_each(|(x, &e)| *x += e);
+            message.iter_mut().zip(chain.node(b, t)).for_each(|(x, &e)| *x += e);
         };
         let mut message = Vec::new();
         if self.proposal.needs_messages() {
@@ -246,7 +246,7 @@ struct Start<F> {
 
 /// The score of a segment of one state from s to t, without the start score.
 pub(super) fn segment_score<M: SequenceModel>(model: &M, b: usize, s: usize, t: usize, state: usize) -> f64 {
-    let emissions: f64 = (s..=t).map(|u| model.chain().emission(b, u)[state].to_f64()).sum();
+    let emissions: f64 = (s..=t).map(|u| model.chain().node(b, u)[state].to_f64()).sum();
     emissions + model.segment_row(b, s, t + 1 - s)[state].to_f64()
 }
 

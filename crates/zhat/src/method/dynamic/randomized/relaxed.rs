@@ -7,7 +7,7 @@
 //! a segment may end have a value, so samples are sparse: memory O(T·K) per sample. Sample s is drawn from
 //! replicate s mod R, and its weight is Ẑ of that replicate.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::method::{NAME, RandomizedForward, StateChoice};
 use super::restriction::Restriction;
@@ -233,6 +233,7 @@ impl<M: SequenceModel> SparseTape<M> {
                     self.add_gradient(b, &sources, cotangent, &mut gradient)?;
                 }
             }
+            self.model.finish_end(&mut gradient);
             Ok(gradient)
         })
     }

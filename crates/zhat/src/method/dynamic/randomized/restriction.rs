@@ -106,7 +106,7 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         }
         let scores: Vec<Vec<M::Real>> = (0..support.len())
             .map(|t| {
-                let (chosen, emission) = (support.at(t), chain.emission(self.b, t));
+                let (chosen, emission) = (support.at(t), chain.node(self.b, t));
                 let score = |(&i, &weight): (&u32, &f64)| {
                     let start = if t == 0 { chain.start()[i as usize].to_f64() } else { 0.0 };
                     M::Real::from_f64(emission[i as usize].to_f64() + start + weight)

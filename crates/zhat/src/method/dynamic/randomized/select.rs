@@ -50,6 +50,13 @@ impl Chosen {
         self.log_weights.push(log_weight);
     }
 
+    /// Adds a state that was not chosen.
+    pub(crate) fn insert(&mut self, state: u32, log_weight: f64) {
+        let at = self.states.partition_point(|&chosen| chosen < state);
+        self.states.insert(at, state);
+        self.log_weights.insert(at, log_weight);
+    }
+
     fn sort(&mut self) {
         let mut pairs: Vec<(u32, f64)> = self.states.drain(..).zip(self.log_weights.drain(..)).collect();
         pairs.sort_unstable_by_key(|pair| pair.0);

@@ -6,7 +6,7 @@
 //! Time: K·N exponentials, computed tile by tile. Each sum is shifted by its own largest term, so no finite
 //! value is lost. Memory: one tile per thread.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::method::dynamic::lattice::{Entries, Index};
 use crate::numeric::Real;

@@ -4,7 +4,7 @@
 //! shares sᵣ = Ẑᵣ/ΣẐ. The entropy is Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score]. Its gradient is Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log
 //! Ẑᵣ) with Êᵣ = log Ẑᵣ − Ĥᵣ.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::method::{NAME, RandomizedForward, StateChoice};
 use super::proposal::Support;
@@ -145,6 +145,7 @@ pub(super) fn gradient<M: SequenceModel>(
     each_share(choice, cotangent, |b, support, factor| {
         Restriction::new(model, b, support).add_gradient(factor, clock, &mut gradient)
     })?;
+    model.finish_end(&mut gradient);
     Ok(gradient)
 }
 
@@ -169,6 +170,7 @@ fn entropy_gradient<M: SequenceModel>(
             }
         }
     }
+    model.finish_end(&mut gradient);
     Ok(gradient)
 }
 

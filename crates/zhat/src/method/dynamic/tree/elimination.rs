@@ -21,7 +21,7 @@
 
 use std::ops::Range;
 
-use super::number::Number;
+use super::number::{Number, dot, sum};
 use crate::error::Result;
 use crate::run::Clock;
 
@@ -71,7 +71,7 @@ impl<N: Number> Walk<N> {
         let inside = left.start - start..left.end - start;
         let row = self.row(word);
         let steps = &row[inside.clone()];
-        let leaving = steps.iter().fold(row[width - 1], |sum, &step| sum.plus(step));
+        let leaving = sum(steps).plus(row[width - 1]);
         if leaving.is_zero() {
             return None;
         }
@@ -176,7 +176,6 @@ impl<N: Number> Walk<N> {
 fn back_substitute<N: Number>(word: usize, eliminated: &[Eliminated<N>], reach: &mut [N]) {
     reach[word] = N::ZERO;
     for own in eliminated.iter().rev() {
-        let others = own.steps.iter().zip(&reach[own.others.clone()]);
-        reach[own.word] = others.fold(own.root, |sum, (&step, &reach)| sum.plus(step.times(reach)));
+        reach[own.word] = dot(&own.steps, &reach[own.others.clone()]).plus(own.root);
     }
 }

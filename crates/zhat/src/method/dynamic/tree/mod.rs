@@ -48,7 +48,7 @@ pub use relaxed::RelaxedTreeTape;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::sentence::{Sentence, Sums};

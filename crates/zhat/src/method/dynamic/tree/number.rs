@@ -14,6 +14,35 @@ pub trait Number: Copy + Send + Sync {
     fn is_zero(self) -> bool;
 }
 
+/// Σ_k a_k·b_k, in eight sums that do not wait for each other.
+#[inline(always)]
+pub fn dot<N: Number>(a: &[N], b: &[N]) -> N {
+    let mut sums = [N::ZERO; 8];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    for (a, b) in a.iter().zip(b) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum = sum.plus(a.times(*b));
+        }
+    }
+    for ((sum, a), b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
+        *sum = sum.plus(a.times(*b));
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    a.plus(b).plus(c.plus(d)).plus(e.plus(f).plus(g.plus(h)))
+}
+
+/// Σ_k a_k, in the same way.
+pub fn sum<N: Number>(a: &[N]) -> N {
+    let mut sums = [N::ZERO; 8];
+    let (chunks, rest) = a.as_chunks::<8>();
+    for chunk in chunks {
+        sums.iter_mut().zip(chunk).for_each(|(sum, a)| *sum = sum.plus(*a));
+    }
+    sums.iter_mut().zip(rest).for_each(|(sum, a)| *sum = sum.plus(*a));
+    let [a, b, c, d, e, f, g, h] = sums;
+    a.plus(b).plus(c.plus(d)).plus(e.plus(f).plus(g.plus(h)))
+}
+
 impl Number for f64 {
     const ZERO: f64 = 0.0;
 

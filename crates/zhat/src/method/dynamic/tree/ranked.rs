@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::projective::{Forest, pick_best, pick_random};
 use super::sentence::Sentence;

@@ -21,7 +21,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::randomized::label_shares;
 use super::ranked::best_trees;

@@ -10,6 +10,7 @@ use super::elimination::Walk;
 use super::number::{Leading, Number, WithSlope};
 use super::sentence::{Sentence, Sums};
 use crate::error::Result;
+use crate::numeric;
 use crate::random::Stream;
 use crate::run::Clock;
 
@@ -23,6 +24,11 @@ const SAFE_EXPONENT: i64 = -900;
 trait Weight: Number {
     /// The weight exp(log), times ε if `root`, with the derivative of its logarithm.
     fn new(log: f64, slope: f64, root: bool) -> Self;
+    /// The same for many; there may be no slopes.
+    fn all(logs: &[f64], slopes: &[f64], root: bool) -> Vec<Self> {
+        let slope = |at: usize| slopes.get(at).copied().unwrap_or(0.0);
+        logs.iter().enumerate().map(|(at, &log)| Self::new(log, slope(at), root)).collect()
+    }
     /// The logarithm, without the factor ε if `single`; `None` if it is not accurate.
     fn log_of_product(product: &[Self], single: bool) -> Option<f64>;
     /// part / total as a number, and its derivative.
@@ -32,6 +38,14 @@ trait Weight: Number {
 impl Weight for f64 {
     fn new(log: f64, _: f64, root: bool) -> f64 {
         if root { log.exp() * 2f64.powi(EPSILON_EXPONENT as i32) } else { log.exp() }
+    }
+    fn all(logs: &[f64], _: &[f64], root: bool) -> Vec<f64> {
+        let mut weights = logs.to_vec();
+        numeric::exp_in_place(&mut weights);
+        if root {
+            weights.iter_mut().for_each(|x| *x *= 2f64.powi(EPSILON_EXPONENT as i32));
+        }
+        weights
     }
     fn log_of_product(product: &[f64], single: bool) -> Option<f64> {
         // Mantissa and exponent apart: the exponent of ε is taken off without rounding.
@@ -108,14 +122,9 @@ pub fn sums(
 /// The walk of a sentence.
 fn walk<N: Weight>(sentence: &Sentence, single_root: bool) -> Walk<N> {
     let n = sentence.words;
-    let slope = |slopes: &[f64], at: usize| slopes.get(at).copied().unwrap_or(0.0);
-    Walk::new(n, |d, h| {
-        if h == n {
-            N::new(sentence.roots[d], slope(&sentence.root_slopes, d), single_root)
-        } else {
-            N::new(sentence.arcs[h * n + d], slope(&sentence.arc_slopes, h * n + d), false)
-        }
-    })
+    let roots = N::all(&sentence.roots, &sentence.root_slopes, single_root);
+    let arcs = N::all(&sentence.arcs, &sentence.arc_slopes, false);
+    Walk::new(n, |d, h| if h == n { roots[d] } else { arcs[h * n + d] })
 }
 
 /// `None` if the sum is not accurate in this domain, or there is no tree.

@@ -16,7 +16,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::model::FactorGraph;
 use crate::random::{Stream, Streams};

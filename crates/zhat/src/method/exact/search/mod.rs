@@ -50,7 +50,7 @@ pub(crate) use self::witness::{Witness, witness, witness_bytes};
 
 use std::borrow::Cow;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::circuit::Circuit;

@@ -9,7 +9,7 @@
 //!   pilot's messages from the other neighbours. Then q ∝ 0.95·αβ/Σαβ + 0.05·α/Σα. The second term keeps q
 //!   positive wherever this is necessary, so the estimate stays unbiased.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::network::{End, Network};

@@ -1,6 +1,6 @@
 //! Quantities computed from converged messages: marginals of variables and edges, and the Bethe entropy.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::network::{Messages, Network};
 use crate::error::Result;

@@ -18,7 +18,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::Result;
 use crate::method::dynamic::lattice::{Edges, Product, Steps, restricted_steps_of, steps_of};

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::model::{Component, Domain, MixedModel, Statistic};

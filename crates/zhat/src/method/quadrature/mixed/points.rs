@@ -18,7 +18,7 @@
 //! (Maurer and Pontil 2009), whichever is narrower, at half the risk each. They never rely on the variance
 //! alone.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::model::{Component, Domain, MixedModel, Statistic, Term};

@@ -6,7 +6,7 @@
 //! estimate, not a bound: a peak between all points is missed. The work is (16·panels)ⁿ for n continuous
 //! variables in a connected component.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};

@@ -29,7 +29,7 @@
 
 mod groups;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::groups::{Group, Near, Sums};

@@ -16,7 +16,7 @@
 //! Time: replicates × particles × temperatures × sweeps × width moves. Memory: the particles. An early stop
 //! uses the finished replicates.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};

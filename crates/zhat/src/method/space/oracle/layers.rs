@@ -4,7 +4,7 @@
 //! A layer is an array with one entry for each of its C(n, k) sets, so threads can share the work on it, and
 //! only the layers that are needed take memory. The index of {c₁ < … < c_k} is Σ_j C(c_j, j).
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::error::Result;
 use crate::run::Clock;

@@ -10,7 +10,7 @@
 //! All sums have positive terms, for θ of either sign. Time O(n) for log Z and O(n) per sample; Kendall needs
 //! O(n²) memory moves.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::ranked;
 use crate::error::Result;

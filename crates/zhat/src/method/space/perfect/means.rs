@@ -1,6 +1,6 @@
 //! Means over exact samples: the gradient of log Z, and the marginals.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::{NAME, PerfectSampling, Source};
 use crate::answer::{Answer, Diagnostics, Guarantee};

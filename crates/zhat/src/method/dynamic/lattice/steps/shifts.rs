@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::View;
 use super::tiles::{Factored, ROWS, Scratch, Tiles, panels, pieces, tile_columns};

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::Product;
 use super::tiles::{ROWS, Scratch, Tile, Tiles, panels, pieces, tile_columns};

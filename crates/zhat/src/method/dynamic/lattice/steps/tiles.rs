@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::View;
 use super::shifts::Shifts;
+use crate::numeric::parallel::prelude::*;
 use crate::numeric::{Aligned, Forward, Real, padded, strip};
 use crate::run::Clock;
-use rayon::prelude::*;
 
 /// Maximum number of rows of a tile.
 pub(in crate::method::dynamic::lattice) const ROWS: usize = 64;

@@ -1,6 +1,6 @@
 //! Queries.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::arcs::HeadScores;
 use super::pass::{Forest, Links, pick_random};

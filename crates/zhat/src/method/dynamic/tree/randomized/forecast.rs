@@ -1,5 +1,6 @@
 //! Forecasts of memory and time.
 
+use super::certain::CERTAIN;
 use super::pass;
 use crate::answer::Promise;
 use crate::method::cost::spanning_trees::{PER_ARC, PER_CALL, PER_CHOICE, PER_KEPT, PER_STEP};
@@ -20,7 +21,7 @@ impl<F: Real> Forecasts<DependencyTree<F>> for RandomizedInside {
         }
         let longest = model.lengths().iter().copied().max().unwrap_or(0) as f64;
         let (kept, batch, labels) =
-            (self.heads_kept(model) as f64, model.batch() as f64, model.per_arc() as f64);
+            (self.heads_kept(model) as f64 + CERTAIN, model.batch() as f64, model.per_arc() as f64);
         let total: f64 = model.lengths().iter().map(|&length| length as f64).sum();
         let squares: f64 = model.lengths().iter().map(|&length| (length as f64).powi(2)).sum();
         let replicates = self.replicate_count() as f64;

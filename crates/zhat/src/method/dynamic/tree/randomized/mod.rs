@@ -1,8 +1,9 @@
 //! Randomized inference on projective trees: Eisner's algorithm on a few randomly chosen heads of each word.
 //!
 //! For every word, a set of about K of its possible heads (the root is one of them) is chosen with weights w
-//! that make sums over it unbiased (`randomized::select`), independently of the other words. A tree has one head
-//! per word, so
+//! that make sums over it unbiased (`randomized::select`), independently of the other words. Its neighbours are
+//! kept as well, with weight 1 (`certain`), because choices of distant heads rarely form a projective tree. A
+//! tree has one head per word, so
 //!
 //!   Ẑ = Σ_y exp score(y)·Π_d w(d, h(d)),   E\[Ẑ\] = Z.
 //!
@@ -27,6 +28,7 @@
 
 mod answers;
 mod arcs;
+mod certain;
 mod forecast;
 mod pass;
 mod proposal;
@@ -35,9 +37,10 @@ mod relaxed;
 pub(super) use answers::label_shares;
 pub use relaxed::SparseTreeTape;
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use self::arcs::{ArcLogs, HeadScores, KeptArcs};
+use self::certain::Certain;
 use self::pass::{ArcSums, Links};
 use crate::error::{Error, Result};
 use crate::method::dynamic::RandomizedInside;
@@ -106,21 +109,27 @@ impl RandomizedInside {
         let (count, number, batch) = (self.heads_kept(model), self.replicate_count(), model.batch());
         let streams = Streams::new(run.seed(), "randomized inside heads");
         let single_root = model.shape().single_root;
-        let estimate =
-            |scores: &HeadScores, proposals: &HeadScores, b: usize, r: usize| -> Result<Replicate> {
-                clock.step("replicates", b * number + r, batch * number)?;
-                let arcs = proposal::choose(self, proposals, count, &streams, b * number + r, clock)?;
-                let links = Links::new(&arcs, single_root);
-                let sums =
-                    pass::sums(&links, &weighted(scores, &arcs), None, wanted == Wanted::Marginals, clock)?;
-                Ok(Replicate { arcs, sums })
-            };
+        let estimate = |scores: &HeadScores,
+                        chances: (&Certain, &HeadScores),
+                        b: usize,
+                        r: usize|
+         -> Result<Replicate> {
+            clock.step("replicates", b * number + r, batch * number)?;
+            let arcs = proposal::choose(self, chances, count, &streams, b * number + r, clock)?;
+            let links = Links::new(&arcs, single_root);
+            let sums =
+                pass::sums(&links, &weighted(scores, &arcs), None, wanted == Wanted::Marginals, clock)?;
+            Ok(Replicate { arcs, sums })
+        };
         let sentence = |b: usize, together: bool| -> Result<Vec<Replicate>> {
             let scores = HeadScores::new(model, b);
-            let proposals = proposal::proposals(self, &scores, (single_root, b), count, run.seed(), clock)?;
+            let certain = Certain::new(&scores, single_root);
+            let given = (&scores, &certain);
+            let proposals = proposal::proposals(self, given, (single_root, b), count, run.seed(), clock)?;
+            let chances = (&certain, &*proposals);
             match together {
-                true => (0..number).into_par_iter().map(|r| estimate(&scores, &proposals, b, r)).collect(),
-                false => (0..number).map(|r| estimate(&scores, &proposals, b, r)).collect(),
+                true => (0..number).into_par_iter().map(|r| estimate(&scores, chances, b, r)).collect(),
+                false => (0..number).map(|r| estimate(&scores, chances, b, r)).collect(),
             }
         };
         // Either sentences or replicates are worked on at the same time: not both, so that memory is bounded.

@@ -13,7 +13,7 @@
 
 use super::arcs::{ArcLogs, KeptArcs};
 use crate::error::Result;
-use crate::method::dynamic::tree::number::{Largest, Leading, Number, Wide, WithSlope};
+use crate::method::dynamic::tree::number::{Largest, Leading, Number, Wide, WithSlope, dot};
 use crate::method::dynamic::tree::projective::SAFE;
 use crate::numeric::simd::{self, Kernel};
 use crate::random::Stream;
@@ -155,23 +155,6 @@ impl Scalar for Largest {
     fn value(self) -> (f64, f64) {
         (self.0, 0.0)
     }
-}
-
-/// Σ_k a_k·b_k, in eight sums that do not wait for each other.
-#[inline(always)]
-fn dot<N: Number>(a: &[N], b: &[N]) -> N {
-    let mut sums = [N::ZERO; 8];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    for (a, b) in a.iter().zip(b) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum = sum.plus(a.times(*b));
-        }
-    }
-    for ((sum, a), b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
-        *sum = sum.plus(a.times(*b));
-    }
-    let [a, b, c, d, e, f, g, h] = sums;
-    a.plus(b).plus(c.plus(d)).plus(e.plus(f).plus(g.plus(h)))
 }
 
 /// outₖ ← outₖ + g·bₖ.

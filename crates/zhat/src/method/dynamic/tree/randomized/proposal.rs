@@ -9,6 +9,7 @@
 //! the local proposal keep every head possible.
 
 use super::arcs::{HeadScores, KeptArcs};
+use super::certain::Certain;
 use super::pass::{Links, sums};
 use crate::error::Result;
 use crate::method::dynamic::grammar::randomized::GUIDED;
@@ -24,10 +25,10 @@ const PASSES: usize = 2;
 /// Pseudo-count of a class of lengths, relative to independent choices.
 const LEAST: f64 = 1e-3;
 
-/// Chooses `count` heads for every word.
+/// Chooses `count` heads for every word, beside those that are kept with certainty.
 pub fn choose(
     method: &RandomizedInside,
-    proposals: &HeadScores,
+    (certain, proposals): (&Certain, &HeadScores),
     count: usize,
     streams: &Streams,
     block: usize,
@@ -38,7 +39,8 @@ pub fn choose(
     for d in 0..proposals.words {
         clock.check()?;
         let mut random = streams.block(((block as u64) << 32) | d as u64);
-        chosen.push(method.selection.choose(proposals.row(d), count, top, &mut random));
+        let others = |row: &[f64]| method.selection.choose(row, count, top, &mut random);
+        chosen.push(certain.complete(d, proposals.row(d), others));
     }
     Ok(KeptArcs::new(chosen))
 }
@@ -46,7 +48,7 @@ pub fn choose(
 /// The proposal of sentence b.
 pub fn proposals<'a>(
     method: &RandomizedInside,
-    scores: &'a HeadScores,
+    (scores, certain): (&'a HeadScores, &Certain),
     (single_root, b): (bool, usize),
     count: usize,
     seed: u64,
@@ -66,7 +68,7 @@ pub fn proposals<'a>(
     let first = RandomizedInside { selection: Selection::Threshold, ..*method };
     let mut guided = Cow::Owned(shortened(scores));
     for pass in 0..PASSES {
-        let kept = choose(&first, &guided, count, &streams, b * PASSES + pass, clock)?;
+        let kept = choose(&first, (certain, &guided), count, &streams, b * PASSES + pass, clock)?;
         let arcs = kept.normalised(|e, head, d| scores.row(d)[head] + kept.log_weights[e]);
         let found = sums(&Links::new(&kept, single_root), &arcs, None, true, clock)?;
         if found.log_partition == f64::NEG_INFINITY {

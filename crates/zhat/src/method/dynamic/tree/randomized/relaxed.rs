@@ -5,9 +5,10 @@
 //! kept arcs have a value, so samples are sparse: T·K numbers. Sample s comes from replicate s mod R. Time
 //! O(T²·K) per sample.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use super::arcs::KeptArcs;
+use super::certain::CERTAIN;
 use super::pass::{Forest, Links, pick_best, sums};
 use super::{Estimates, Wanted, check_projective};
 use crate::error::{Error, Result};
@@ -102,7 +103,7 @@ impl RandomizedInside {
         self.check()?;
         check_projective(model)?;
         let total: f64 = model.lengths().iter().map(|&length| length as f64).sum();
-        let each = total * self.heads_kept(model) as f64 * model.per_arc() as f64;
+        let each = total * (self.heads_kept(model) as f64 + CERTAIN) * model.per_arc() as f64;
         let work = self.forecast(model, Query::FactorMarginals, run).bytes;
         run.require_memory(NAME, work + count as f64 * each * (12.0 + size_of::<F>() as f64))?;
         let clock = run.start(NAME);

@@ -1,6 +1,6 @@
 //! The factors of the states on one side of a boundary.
 
-use rayon::prelude::*;
+use crate::numeric::parallel::prelude::*;
 
 use crate::numeric::{Aligned, Real, padded};
 

@@ -1,0 +1,405 @@
+//! `zhat tag`: trains and evaluates taggers, and tags files.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zhat::internal::io::write_atomically;
+use zhat::internal::units;
+use zhat::io::table::cell;
+use zhat::learn::tag::file::{read_tagger, read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
+use zhat::learn::tag::{
+    Corpus, Evaluation, Examples, Format, Hits, Learning, ReadOptions, TagCounts, Tagger, Template, evaluate,
+    train,
+};
+use zhat::{Error, Result};
+
+use crate::output::{self, Exit, json_number};
+use crate::query::budgeted;
+use crate::tag_arguments::{
+    TagArguments, TagCommand, TagEvalArguments, TagFeaturesArguments, TagPredictArguments, TagReadArguments,
+    TagTrainArguments,
+};
+use crate::{chart, progress, signals};
+
+/// Interval between progress lines.
+const TOLD: Duration = Duration::from_secs(10);
+
+pub fn run(arguments: &TagArguments) -> Result<Exit> {
+    match &arguments.command {
+        TagCommand::Train(arguments) => train_tagger(arguments),
+        TagCommand::Predict(arguments) => predict(arguments),
+        TagCommand::Eval(arguments) => eval(arguments),
+        TagCommand::Features(arguments) => features(arguments),
+    }
+}
+
+fn options(arguments: &TagReadArguments, tagged: bool) -> Result<ReadOptions> {
+    let format = arguments.format.as_deref().map(Format::named).transpose()?;
+    Ok(ReadOptions::default()
+        .format(format)
+        .column(arguments.column.clone())
+        .word(arguments.word_column.clone())
+        .sequence(arguments.sequence.clone())
+        .tagged(tagged))
+}
+
+fn template(arguments: &TagTrainArguments, corpus: &Corpus) -> Result<Template> {
+    match &arguments.features {
+        Some(features) => Template::parse(features),
+        None if corpus.format() == Format::Crfsuite => Template::parse("attributes"),
+        None => Template::parse(&format!("appendix-b:{}", arguments.words)),
+    }
+}
+
+fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
+    output::refuse_stdout(&arguments.output, "model.zhat")?;
+    let run = progress::attend(budgeted(&arguments.budget));
+    let started = Instant::now();
+    let read = options(&arguments.read, true)?;
+    let corpus = Corpus::read(&arguments.file, &read)?;
+    let template = template(arguments, &corpus)?;
+    let examples = Examples::of(&corpus, &template, arguments.hash_bits)?;
+    drop(corpus);
+    let valid = arguments.valid.as_deref().map(|path| Corpus::read(path, &read)).transpose()?;
+    let how = Learning::default()
+        .l1(arguments.l1)
+        .l2(arguments.l2)
+        .context(arguments.context)
+        .min_count(arguments.min_count)
+        .all_possible(arguments.all_possible)
+        .iterations(arguments.iterations)
+        .delta(arguments.delta)
+        .period(arguments.period)
+        .patience(arguments.patience);
+    let kept = arguments.checkpoint.as_deref();
+    let from = kept.filter(|path| path.exists()).map(read_tagger_checkpoint).transpose()?;
+    let reading = started.elapsed().as_secs_f64();
+    let (mut last, mut told, mut newest) = (Instant::now(), Instant::now(), None);
+    let attention = signals::patient_attention();
+    let encode = |tagger: &Tagger| match &valid {
+        Some(corpus) => tagger.inputs(corpus),
+        None => Err(Error::argument("--valid", "is missing")),
+    };
+    let valid_data: Option<&zhat::learn::tag::Valid<'_>> = if valid.is_some() { Some(&encode) } else { None };
+    let tagger = train(examples, &how, valid_data, from, &run, &mut |now| {
+        let progress = now.progress();
+        if told.elapsed() >= TOLD {
+            let valid = progress.valid.map(|loss| format!(", validation log-loss {loss:.5} per token"));
+            eprintln!(
+                "step {}: objective {:.3}, largest gradient {:.1e}{}",
+                progress.step,
+                progress.objective,
+                progress.stationarity,
+                valid.unwrap_or_default()
+            );
+            told = Instant::now();
+        }
+        if let Some(path) = kept {
+            if last.elapsed().as_secs_f64() >= arguments.keep_every {
+                write_tagger_checkpoint(now, path)?;
+                last = Instant::now();
+            }
+            newest = Some(now.clone());
+        }
+        Ok(true)
+    })?;
+    drop(attention);
+    if let (Some(path), Some(now)) = (kept, &newest) {
+        write_tagger_checkpoint(now, path)?;
+    }
+    let training = tagger.training().clone();
+    if training.steps == 0 && arguments.iterations > 0 {
+        return Err(Error::OverBudget {
+            needs: "training did not finish its first step in time".into(),
+            budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
+            fitting: Vec::new(),
+        });
+    }
+    write_atomically(&arguments.output, |out| write_tagger(&tagger, out))?;
+    let seconds = started.elapsed().as_secs_f64();
+    if arguments.budget.json {
+        let valid = training.valid.map(|(step, loss)| json!({"step": step, "log_loss": json_number(loss)}));
+        output::print_object(
+            "tag train",
+            json!({
+                "sentences": training.sentences, "tokens": training.tokens, "tags": tagger.tags().len(),
+                "attributes": tagger.attributes(), "parameters": tagger.parameters().len(),
+                "nonzero": tagger.nonzero(), "collisions": training.collisions, "context": tagger.context(),
+                "l1": arguments.l1, "l2": arguments.l2, "steps": training.steps,
+                "objective": json_number(training.objective), "converged": training.converged,
+                "valid": valid, "reading_seconds": reading, "seconds": seconds,
+            }),
+        )?;
+        return Ok(output::ended());
+    }
+    let mut facts = vec![
+        ("data", format!("{} sentences, {} tokens", training.sentences, training.tokens)),
+        (
+            "model",
+            format!(
+                "{} tags, {} attributes, {} parameters, {} of them not 0",
+                tagger.tags().len(),
+                tagger.attributes(),
+                tagger.parameters().len(),
+                tagger.nonzero()
+            ),
+        ),
+    ];
+    if arguments.hash_bits.is_some() {
+        facts.push((
+            "collisions",
+            format!("{} attributes share a bucket with an earlier one", training.collisions),
+        ));
+    }
+    let late = if training.converged { "" } else { " (not converged)" };
+    facts.push(("objective", format!("{:.6}{late}", training.objective)));
+    if let Some((step, loss)) = training.valid {
+        facts.push(("validation", format!("log-loss {loss:.6} per token, at step {step}")));
+    }
+    facts.extend([
+        ("training", format!("{} steps, {}", training.steps, units::seconds(seconds))),
+        ("written", arguments.output.display().to_string()),
+    ]);
+    output::print(&output::facts(&facts))?;
+    Ok(output::ended())
+}
+
+fn forbid(tagger: &mut Tagger, texts: &[String]) -> Result<()> {
+    let mut pairs = Vec::new();
+    for text in texts {
+        let pair = text.split_once(',').ok_or_else(|| {
+            Error::argument("--forbid", format!("expected two tags such as O,I-NP, found `{text}`"))
+        })?;
+        pairs.push(pair);
+    }
+    tagger.forbid(&pairs)
+}
+
+fn predict(arguments: &TagPredictArguments) -> Result<Exit> {
+    let run = progress::attend(budgeted(&arguments.budget));
+    let mut tagger = read_tagger(&arguments.model)?;
+    forbid(&mut tagger, &arguments.forbid)?;
+    let corpus = Corpus::read(&arguments.file, &options(&arguments.read, !arguments.untagged)?)?;
+    let inputs = tagger.inputs(&corpus)?;
+    if inputs.unseen_tags() > 0 && arguments.known {
+        let count = inputs.unseen_tags();
+        eprintln!("zhat: warning: {count} tokens have a tag that training never saw; they are tagged anew");
+    }
+    let mut bytes = Vec::new();
+    let mut members = json!({});
+    if let Some(k) = arguments.best {
+        let all = tagger.best(&inputs, k as usize, arguments.known, &run)?;
+        let mut text = String::from("sentence,rank,log_probability,tags\n");
+        let mut rows = Vec::new();
+        for (sentence, ranked) in all.iter().enumerate() {
+            for (rank, one) in ranked.iter().enumerate() {
+                let tags = tagger.names(&one.tags);
+                text += &format!(
+                    "{},{},{},{}\n",
+                    sentence + 1,
+                    rank + 1,
+                    one.log_probability,
+                    cell(&tags.join(" "))
+                );
+                rows.push(json!({
+                    "sentence": sentence + 1, "rank": rank + 1,
+                    "log_probability": json_number(one.log_probability), "tags": tags,
+                }));
+            }
+        }
+        bytes.extend_from_slice(text.as_bytes());
+        members = json!({"sequences": rows});
+    } else if arguments.marginals {
+        let all = tagger.marginals(&inputs, arguments.known, &run)?;
+        let names = tagger.tags().names();
+        let mut text = String::from("sentence,token,word");
+        names.iter().for_each(|name| text += &format!(",{}", cell(name)));
+        text.push('\n');
+        let mut rows = Vec::new();
+        for (sentence, own) in corpus.sentences().zip(&all) {
+            for (token, row) in own.chunks_exact(names.len()).enumerate() {
+                let word = sentence.word(token);
+                text += &format!("{},{},{}", sentence.number() + 1, token + 1, cell(word));
+                row.iter().for_each(|p| text += &format!(",{p}"));
+                text.push('\n');
+                if arguments.budget.json {
+                    let each = names.iter().cloned().zip(row.iter().map(|p| json!(p)));
+                    let each = Value::Object(each.collect());
+                    let (number, token) = (sentence.number() + 1, token + 1);
+                    rows.push(json!({"sentence": number, "token": token, "word": word, "tags": each}));
+                }
+            }
+        }
+        bytes.extend_from_slice(text.as_bytes());
+        members = json!({"tokens": rows});
+    } else {
+        let predicted = match arguments.known {
+            true => tagger.predict_known(&inputs, &run)?,
+            false => tagger.predict(&inputs, &run)?,
+        };
+        let tags: Vec<Vec<&str>> = predicted.iter().map(|tags| tagger.names(tags)).collect();
+        if arguments.budget.json {
+            members = json!({"sentences": tags});
+        } else {
+            corpus.write(&tags, &mut bytes).map_err(|source| Error::io(&arguments.output, source))?;
+        }
+    }
+    if arguments.budget.json {
+        output::print_object("tag predict", members)?;
+    } else if arguments.output == Path::new("-") {
+        output::print(&String::from_utf8_lossy(&bytes))?;
+    } else {
+        write_atomically(&arguments.output, |out| out.write_all(&bytes))?;
+    }
+    Ok(Exit::Answered)
+}
+
+fn percent(hits: &Hits) -> String {
+    format!("{:.2}% of {}", 100.0 * hits.accuracy(), hits.all)
+}
+
+fn table(name: &str, rows: &[TagCounts]) -> String {
+    let row = |one: &TagCounts| {
+        vec![
+            one.tag.clone(),
+            format!("{:.4}", one.precision()),
+            format!("{:.4}", one.recall()),
+            format!("{:.4}", one.f1()),
+            one.observed.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    output::table(&[name, "precision", "recall", "F1", "observed"], &rows, 1)
+}
+
+fn eval(arguments: &TagEvalArguments) -> Result<Exit> {
+    if let Some(path) = &arguments.confusion {
+        output::refuse_stdout(path, "confusion.svg")?;
+    }
+    let run = progress::attend(budgeted(&arguments.budget));
+    let mut tagger = read_tagger(&arguments.model)?;
+    forbid(&mut tagger, &arguments.forbid)?;
+    let corpus = Corpus::read(&arguments.file, &options(&arguments.read, true)?)?;
+    let inputs = tagger.inputs(&corpus)?;
+    let started = Instant::now();
+    let predicted = tagger.predict(&inputs, &run)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let tags: Vec<Vec<&str>> = predicted.iter().map(|tags| tagger.names(tags)).collect();
+    let known = |tag: &str| tagger.tags().number(tag).is_some();
+    let found = evaluate(&corpus, &tags, tagger.words(), known)?;
+    let logs = tagger.log_probabilities(&inputs, &run)?;
+    let scored = logs.iter().enumerate().filter(|(_, log)| !log.is_nan());
+    let (sum, count) =
+        scored.fold((0.0, 0), |(sum, count), (at, log)| (sum - log, count + corpus.sentence(at).len()));
+    let log_loss = (count > 0).then(|| sum / count as f64);
+    if let Some(path) = &arguments.confusion {
+        let svg = confusion(&found);
+        write_atomically(path, |out| out.write_all(svg.as_bytes()))?;
+    }
+    if arguments.budget.json {
+        let hits = |hits: &Option<Hits>| hits.as_ref().map(|hits| json!(hits.accuracy()));
+        let counts = |one: &TagCounts| {
+            json!({
+                "tag": one.tag, "precision": one.precision(), "recall": one.recall(), "f1": one.f1(),
+                "observed": one.observed, "predicted": one.predicted, "correct": one.correct,
+            })
+        };
+        let members = json!({
+            "tokens": found.total.all, "accuracy": found.total.accuracy(), "seen_accuracy": hits(&found.seen),
+            "unseen_accuracy": hits(&found.unseen), "unseen_words": found.unseen.map(|hits| hits.all),
+            "sentence_accuracy": found.sentences.accuracy(), "unseen_tags": found.unseen_tags,
+            "log_loss": log_loss.map(json_number), "tags": found.tags.iter().map(counts).collect::<Vec<_>>(),
+            "confusion": found.confusion, "spans": found.spans.as_ref().map(counts),
+            "span_types": found.span_types.iter().map(counts).collect::<Vec<_>>(), "seconds": seconds,
+        });
+        output::print_object("tag eval", members)?;
+        return Ok(Exit::Answered);
+    }
+    let mut facts = vec![("accuracy", percent(&found.total))];
+    if let (Some(seen), Some(unseen)) = (&found.seen, &found.unseen) {
+        facts.extend([("seen words", percent(seen)), ("unseen words", percent(unseen))]);
+    }
+    facts.push(("whole sentences", percent(&found.sentences)));
+    if found.unseen_tags > 0 {
+        facts.push((
+            "unseen tags",
+            format!("{} tokens have a tag that training never saw", found.unseen_tags),
+        ));
+    }
+    if let Some(log_loss) = log_loss {
+        facts.push(("log-loss", format!("{log_loss:.5} nats per token")));
+    }
+    let mut text = output::facts(&facts);
+    text += &format!("\n{}", table("tag", &found.tags));
+    if let Some(all) = &found.spans {
+        let mut rows = found.span_types.clone();
+        rows.push(all.clone());
+        text += &format!("\n{}", table("span", &rows));
+    }
+    output::print(&text)?;
+    Ok(Exit::Answered)
+}
+
+/// The confusion matrix as SVG: one row per observed tag, shaded by the share of every predicted tag.
+fn confusion(found: &Evaluation) -> String {
+    const SIDE: usize = 18;
+    const MARGIN: usize = 90;
+    let names: Vec<&str> = found.tags.iter().map(|one| one.tag.as_str()).collect();
+    let place = |tag: &str| names.iter().position(|name| *name == tag).unwrap_or(0);
+    let size = MARGIN + SIDE * names.len() + 10;
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{size}\" height=\"{size}\" font-family=\"sans-serif\" \
+         font-size=\"11\">\n<rect width=\"{size}\" height=\"{size}\" fill=\"white\"/>\n\
+         <text x=\"4\" y=\"14\">observed (rows), predicted (columns)</text>\n"
+    );
+    for (at, name) in names.iter().enumerate() {
+        let (name, middle) = (escaped(name), MARGIN + SIDE * at + SIDE / 2);
+        svg += &format!(
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{name}</text>\n<text transform=\"translate({},{}) \
+             rotate(-90)\">{name}</text>\n",
+            MARGIN - 4,
+            middle + 4,
+            middle + 4,
+            MARGIN - 4
+        );
+    }
+    for (observed, predicted, count) in &found.confusion {
+        let (row, column) = (place(observed), place(predicted));
+        let share = *count as f64 / found.tags[row].observed.max(1) as f64;
+        // Light for rare, dark for frequent.
+        let colour = chart::shade(1.0 - share.sqrt());
+        svg += &format!(
+            "<rect x=\"{}\" y=\"{}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"#{:02x}{:02x}{:02x}\"><title>{} as {}: \
+             {count}</title></rect>\n",
+            MARGIN + SIDE * column,
+            MARGIN + SIDE * row,
+            colour.0,
+            colour.1,
+            colour.2,
+            escaped(observed),
+            escaped(predicted)
+        );
+    }
+    svg + "</svg>\n"
+}
+
+fn features(arguments: &TagFeaturesArguments) -> Result<Exit> {
+    let tagger = read_tagger(&arguments.model)?;
+    let top = tagger.top(arguments.top);
+    if arguments.json {
+        let each = |one: &zhat::learn::tag::Weight| json!({"feature": one.feature, "tag": one.tag, "weight": one.value, "transition": one.transition});
+        let members = json!({"parameters": tagger.parameters().len(), "nonzero": tagger.nonzero(),
+            "features": top.iter().map(each).collect::<Vec<_>>()});
+        output::print_object("tag features", members)?;
+        return Ok(Exit::Answered);
+    }
+    let row = |one: &zhat::learn::tag::Weight| {
+        let kind = if one.transition { "transition" } else { "attribute" };
+        vec![format!("{:+.4}", one.value), kind.into(), one.feature.clone(), one.tag.clone()]
+    };
+    let rows: Vec<Vec<String>> = top.iter().map(row).collect();
+    output::print(&output::table(&["weight", "kind", "feature", "tag"], &rows, 1))?;
+    Ok(Exit::Answered)
+}

@@ -1,0 +1,179 @@
+//! Mixtures of normal distributions: p(x | n) = Σ_k w_nk N(x; μ_nk, Σ_nk).
+//!
+//! The N·K components are one family of normal distributions. The weight of a row in a state is divided among its
+//! components in proportion to their densities. M-step: the expected counts of the components plus α − 1,
+//! normalised, and that of the normal distributions.
+
+use super::{Context, Density, Emission, Gaussian, padded};
+use crate::error::{Error, Result};
+use crate::learn::hmm::data::Sequences;
+use crate::numeric::log_sum_exp;
+use crate::random::Stream;
+use crate::tensor::Tensor;
+
+/// A mixture of normal distributions per state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixture {
+    pub(in crate::learn::hmm) states: usize,
+    pub(in crate::learn::hmm) components: usize,
+    /// N × K.
+    pub(in crate::learn::hmm) weights: Vec<f64>,
+    /// Component k of state n is its state n·K + k.
+    pub(in crate::learn::hmm) normals: Gaussian,
+}
+
+impl Mixture {
+    /// `weights` has one row per state; component k of state n is state n·K + k of `normals`.
+    ///
+    /// # Errors
+    /// If a row of weights is not a distribution, or the shapes do not fit each other.
+    pub fn new(states: usize, weights: Vec<f64>, normals: Gaussian) -> Result<Self> {
+        let components = weights.len() / states.max(1);
+        let mut made = Mixture { states, components, weights, normals };
+        made.check()?;
+        crate::learn::hmm::model::normalize_rows(&mut made.weights, components);
+        Ok(made)
+    }
+
+    /// The number of components per state.
+    pub fn components(&self) -> usize {
+        self.components
+    }
+
+    /// The weights, one row per state.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// The components.
+    pub fn normals(&self) -> &Gaussian {
+        &self.normals
+    }
+}
+
+/// Rows that are processed together.
+const BLOCK: usize = 256;
+
+struct Prepared<'a> {
+    own: &'a Mixture,
+    normals: Box<dyn Density + 'a>,
+    logs: Vec<f64>,
+}
+
+impl Prepared<'_> {
+    /// Calls `each` with the densities of the components of every row and state, times their weights.
+    fn each_row(&self, rows: &[f64], mut each: impl FnMut(usize, &mut [f64])) {
+        let (columns, width) = (self.own.normals.columns, padded(self.own.normals.states));
+        let mut scores = vec![0.0; BLOCK * width];
+        for (block, rows) in rows.chunks(BLOCK * columns).enumerate() {
+            let count = rows.len() / columns;
+            self.normals.log_density(rows, width, &mut scores[..count * width]);
+            for (i, scores) in scores.chunks_exact_mut(width).take(count).enumerate() {
+                scores.iter_mut().zip(&self.logs).for_each(|(score, log)| *score += log);
+                each(block * BLOCK + i, scores);
+            }
+        }
+    }
+}
+
+impl Density for Prepared<'_> {
+    fn log_density(&self, rows: &[f64], stride: usize, out: &mut [f64]) {
+        let Mixture { states, components, .. } = *self.own;
+        self.each_row(rows, |row, scores| {
+            let out = &mut out[row * stride..][..states];
+            for (out, scores) in out.iter_mut().zip(scores.chunks_exact(components)) {
+                *out = log_sum_exp(scores);
+            }
+        });
+    }
+
+    fn accumulate(&self, rows: &[f64], stride: usize, weights: &[f64], statistics: &mut [f64]) {
+        let Mixture { states, components, .. } = *self.own;
+        let (columns, width) = (self.own.normals.columns, padded(states * components));
+        let (counts, rest) = statistics.split_at_mut(width);
+        let mut shares = vec![0.0; rows.len() / columns * width];
+        self.each_row(rows, |row, scores| {
+            let out = &mut shares[row * width..][..width];
+            for n in 0..states {
+                let own = &scores[n * components..][..components];
+                let (weight, total) = (weights[row * stride + n], log_sum_exp(own));
+                if weight > 0.0 && total > f64::NEG_INFINITY {
+                    for (k, score) in own.iter().enumerate() {
+                        out[n * components + k] = weight * (score - total).exp();
+                    }
+                }
+            }
+            counts.iter_mut().zip(&*out).for_each(|(count, share)| *count += share);
+        });
+        self.normals.accumulate(rows, width, &shares, rest);
+    }
+}
+
+impl Emission for Mixture {
+    fn states(&self) -> usize {
+        self.states
+    }
+
+    fn columns(&self) -> usize {
+        self.normals.columns
+    }
+
+    fn check(&self) -> Result<()> {
+        let components = self.states * self.components;
+        if components == 0 || self.weights.len() != components || self.normals.states != components {
+            let message = format!(
+                "{} weights and {} components do not fit {} states",
+                self.weights.len(),
+                self.normals.states,
+                self.states
+            );
+            return Err(Error::argument("weights", message));
+        }
+        crate::learn::hmm::model::check_rows("weights", &self.weights, self.components)?;
+        self.normals.check()
+    }
+
+    fn check_data(&self, data: &Sequences) -> Result<()> {
+        self.normals.check_data(data)
+    }
+
+    fn density<'a>(&'a self, context: &'a Context) -> Box<dyn Density + 'a> {
+        let logs = self.weights.iter().map(|weight| weight.ln()).collect();
+        Box::new(Prepared { own: self, normals: self.normals.density(context), logs })
+    }
+
+    fn statistics(&self) -> usize {
+        padded(self.states * self.components) + self.normals.statistics()
+    }
+
+    fn maximize(&mut self, statistics: &[f64], context: &Context) {
+        let (counts, rest) = statistics.split_at(padded(self.states * self.components));
+        for (row, counts) in
+            self.weights.chunks_exact_mut(self.components).zip(counts.chunks_exact(self.components))
+        {
+            crate::learn::hmm::model::maximize_row(row, counts.iter().copied(), context.concentration);
+        }
+        self.normals.maximize(rest, context);
+    }
+
+    fn log_prior(&self, context: &Context) -> f64 {
+        crate::learn::hmm::model::log_dirichlet(&self.weights, context.concentration)
+            + self.normals.log_prior(context)
+    }
+
+    fn parameters(&self) -> usize {
+        crate::learn::hmm::model::free(&self.weights, self.components) + self.normals.parameters()
+    }
+
+    fn draw(&self, state: usize, random: &mut Stream, out: &mut [f64]) {
+        let component = random.categorical(&self.weights[state * self.components..][..self.components]);
+        self.normals.draw(state * self.components + component, random, out);
+    }
+
+    fn tensors(&self) -> Vec<Tensor<'_>> {
+        let mut tensors =
+            vec![Tensor::new("weights", &[self.states, self.components], self.weights.as_slice())];
+        tensors.extend(self.normals.tensors());
+        tensors
+    }
+}

@@ -1,0 +1,243 @@
+//! Training: the objective, recovery of parameters, checkpoints, files, budgets.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::super::file::{parse_hmm, read_hmm_checkpoint, write_hmm, write_hmm_checkpoint};
+use super::super::*;
+use super::{FAMILIES, random_case};
+use crate::random::Streams;
+use crate::{Error, Run};
+
+fn run() -> Run {
+    Run::default().with_threads(1)
+}
+
+/// 1,000 random models of all families, with zeros, one state, one step, missing values and priors.
+#[test]
+fn the_objective_never_falls() {
+    let mut random = Streams::new(21, "hmm monotone").block(0);
+    for case in 0..1000 {
+        let family = FAMILIES[case % FAMILIES.len()];
+        let (hmm, data) = random_case(family, case % 3 == 0, &mut random);
+        let mut how = Learning::default().iterations(8).tolerance(0.0).least_variance(1e-3);
+        if case % 2 == 0 {
+            how = how.start_prior(1.5).transition_prior(2.0).emission_prior(1.2);
+            how = how.mean_weight(0.5).covariance_weight(1.0);
+        }
+        let mut objectives: Vec<f64> = Vec::new();
+        let zeros: Vec<usize> =
+            (0..hmm.transitions().len()).filter(|&i| hmm.transitions()[i] == 0.0).collect();
+        let trained = train(&data, hmm.states(), family, &how, Some(&hmm), None, &run(), &mut |now| {
+            objectives.push(now.progress().objective);
+            Ok(true)
+        });
+        let trained = trained.unwrap_or_else(|error| panic!("case {case}: {error}"));
+        objectives.push(trained.objective);
+        for pair in objectives[1..].windows(2) {
+            // The first step can lower the objective, where the given model has variances below the least one.
+            assert!(
+                pair[1] >= pair[0] - 1e-9 * (1.0 + pair[0].abs()),
+                "case {case}, {family:?}: {objectives:?}"
+            );
+        }
+        assert!(zeros.iter().all(|&i| trained.model.transitions()[i] == 0.0), "case {case}");
+        trained.model.clone().checked().unwrap_or_else(|error| panic!("case {case}: {error}"));
+    }
+}
+
+#[test]
+fn parameters_are_recovered_from_drawn_data() {
+    let normals = Gaussian::new(
+        2,
+        Covariance::Full,
+        vec![-2.0, 0.0, 2.0, 1.0],
+        vec![1.0, 0.5, 0.5, 1.0, 0.5, 0.0, 0.0, 2.0],
+    );
+    let hmm =
+        Hmm::new(vec![0.5, 0.5], vec![0.9, 0.1, 0.2, 0.8], Emissions::Gaussian(normals.unwrap())).unwrap();
+    let (data, states) = hmm.sample(&[500; 40], &run().with_seed(3)).unwrap();
+    let family = hmm.family();
+    let how = Learning::default().starts(2).iterations(200);
+    let trained = train(&data, 2, family, &how, None, None, &run(), &mut |_| Ok(true)).unwrap();
+    let Emissions::Gaussian(found) = trained.model.emissions() else { panic!("gaussian") };
+    let order = if found.means()[0] < found.means()[2] { [0, 1] } else { [1, 0] };
+    // About 13,000 and 7,000 rows per state: six standard errors are at most 6·√(2/6,600) = 0.1.
+    for (n, &own) in order.iter().enumerate() {
+        for d in 0..2 {
+            let expected = [[-2.0, 0.0], [2.0, 1.0]][n][d];
+            assert!((found.means()[own * 2 + d] - expected).abs() < 0.1, "{found:?}");
+        }
+        let expected = [[1.0, 0.5, 0.5, 1.0], [0.5, 0.0, 0.0, 2.0]][n];
+        for (at, expected) in expected.iter().enumerate() {
+            assert!((found.covariances()[own * 4 + at] - expected).abs() < 0.2, "{found:?}");
+        }
+        let stays = trained.model.transitions()[own * 2 + own];
+        assert!((stays - [0.9, 0.8][n]).abs() < 0.03, "{stays}");
+    }
+    // Known states: relative counts.
+    let supervised = train_supervised(&data, &states, 2, family, &Learning::default(), &run()).unwrap();
+    let mut moves = [0.0; 4];
+    for sequence in 0..data.count() {
+        let path = &states[data.range(sequence)];
+        path.windows(2).for_each(|pair| moves[pair[0] * 2 + pair[1]] += 1.0);
+    }
+    assert!((supervised.model.transitions()[0] - moves[0] / (moves[0] + moves[1])).abs() < 1e-12);
+    assert!(trained.log_likelihood >= supervised.log_likelihood);
+    // Stochastic EM comes close.
+    let how = Learning::default().batch(8).iterations(30);
+    let online = train(&data, 2, family, &how, None, None, &run(), &mut |_| Ok(true)).unwrap();
+    let gap = (trained.log_likelihood - online.log_likelihood) / data.rows() as f64;
+    assert!(gap < 1e-3, "{gap}");
+}
+
+#[test]
+fn a_resumed_run_gives_the_same_bits() {
+    let mut random = Streams::new(22, "hmm resume").block(0);
+    let path = std::env::temp_dir().join(format!("zhat-hmm-kept-{}.zhat", std::process::id()));
+    for (case, &family) in FAMILIES.iter().enumerate() {
+        let (_, data) = random_case(family, false, &mut random);
+        let (_, more) = random_case(family, false, &mut random);
+        let data = if data.columns() == more.columns() {
+            let values = [data.values(), more.values()].concat();
+            let lengths = [data.lengths(), more.lengths()].concat();
+            Sequences::new(data.columns(), values, &lengths).unwrap()
+        } else {
+            data
+        };
+        for batch in [0, 1] {
+            let how =
+                Learning::default().starts(2).iterations(6).tolerance(1e-4).batch(batch).least_variance(0.01);
+            let mut steps = 0;
+            let whole = train(&data, 2, family, &how, None, None, &run(), &mut |_| {
+                steps += 1;
+                Ok(true)
+            })
+            .unwrap();
+            for stop in 1..=steps {
+                let mut seen = 0;
+                let _ = train(&data, 2, family, &how, None, None, &run(), &mut |now| {
+                    seen += 1;
+                    if seen == stop {
+                        write_hmm_checkpoint(now, &path)?;
+                    }
+                    Ok(seen < stop)
+                });
+                let from = read_hmm_checkpoint(&path).unwrap();
+                let resumed =
+                    train(&data, 2, family, &how, None, Some(from), &run(), &mut |_| Ok(true)).unwrap();
+                assert_eq!(whole, resumed, "case {case}, batch {batch}, stopped after {stop} of {steps}");
+            }
+        }
+    }
+    // More iterations than at first.
+    let (_, data) = random_case(FAMILIES[2], false, &mut random);
+    let how = Learning::default().tolerance(0.0).least_variance(0.01);
+    let go = |how: &Learning, from: Option<HmmCheckpoint>| {
+        train(&data, 2, FAMILIES[2], how, None, from, &run(), &mut |now| {
+            write_hmm_checkpoint(now, &path)?;
+            Ok(true)
+        })
+        .unwrap()
+    };
+    let whole = go(&how.iterations(5), None);
+    go(&how.iterations(2), None);
+    let from = read_hmm_checkpoint(&path).unwrap();
+    assert_eq!(whole, go(&how.iterations(5), Some(from)));
+    let (_, other) = random_case(FAMILIES[0], false, &mut random);
+    let from = read_hmm_checkpoint(&path).unwrap();
+    let refused =
+        train(&other, 2, FAMILIES[0], &Learning::default(), None, Some(from), &run(), &mut |_| Ok(true));
+    assert!(refused.unwrap_err().to_string().contains("belongs to other data"));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn files_keep_every_bit() {
+    let mut random = Streams::new(23, "hmm files").block(0);
+    register();
+    for &family in &FAMILIES {
+        let (hmm, _) = random_case(family, false, &mut random);
+        let mut bytes = Vec::new();
+        write_hmm(&hmm, &mut bytes).unwrap();
+        assert_eq!(parse_hmm(&bytes, "m.zhat").unwrap(), hmm);
+        let model = crate::io::model_file::parse(&bytes, "m.zhat").unwrap();
+        assert_eq!(model.kind().name(), "hmm");
+        assert_eq!(model.get::<Hmm>(), Some(&hmm));
+        assert_eq!(crate::io::model_file::to_bytes(&model), bytes);
+        for cut in [bytes.len() / 3, bytes.len() - 1] {
+            assert!(parse_hmm(&bytes[..cut], "m.zhat").is_err());
+        }
+    }
+}
+
+#[test]
+fn fixed_parameters_stay_and_topologies_hold() {
+    let mut random = Streams::new(24, "hmm fixed").block(0);
+    let (hmm, data) = random_case(FAMILIES[2], false, &mut random);
+    let how = Learning::default().fixed_start(true).fixed_transitions(true);
+    let family = hmm.family();
+    let trained =
+        train(&data, hmm.states(), family, &how, Some(&hmm), None, &run(), &mut |_| Ok(true)).unwrap();
+    assert_eq!((trained.model.start(), trained.model.transitions()), (hmm.start(), hmm.transitions()));
+    let how = Learning::default().fixed_emissions(true);
+    let trained =
+        train(&data, hmm.states(), family, &how, Some(&hmm), None, &run(), &mut |_| Ok(true)).unwrap();
+    assert_eq!(trained.model.emissions(), hmm.emissions());
+    let how = Learning::default().topology(Topology::LeftToRight).iterations(3);
+    let trained = train(&data, 3, family, &how, None, None, &run(), &mut |_| Ok(true)).unwrap();
+    let moves = trained.model.transitions();
+    assert_eq!([moves[2], moves[3], moves[6], moves[7]], [0.0; 4]);
+    assert_eq!(trained.model.start(), [1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn budgets_cancellation_and_ranges_are_honoured() {
+    let mut random = Streams::new(25, "hmm budgets").block(0);
+    let (hmm, data) = random_case(FAMILIES[1], false, &mut random);
+    let family = hmm.family();
+    let attempt =
+        |how: &Learning, run: &Run| train(&data, 2, family, how, None, None, run, &mut |_| Ok(true));
+    let how = Learning::default();
+    assert!(matches!(attempt(&how, &run().with_time(Duration::ZERO)), Err(Error::OverBudget { .. })));
+    assert!(matches!(attempt(&how, &run().with_memory(100)), Err(Error::OverBudget { .. })));
+    let cancelled = run().with_cancel(Arc::new(AtomicBool::new(true)));
+    assert!(matches!(attempt(&how, &cancelled), Err(Error::Interrupted)));
+    assert!(matches!(hmm.posteriors(&data, &cancelled), Err(Error::Interrupted)));
+    let words = |how: Learning| attempt(&how, &run()).unwrap_err().to_string();
+    assert!(words(how.transition_prior(0.5)).starts_with("transition_prior: 0.5 is out of range"));
+    assert!(words(how.starts(0)).starts_with("starts: 0 is out of range"));
+    assert!(words(how.forgetting(0.5)).starts_with("forgetting: 0.5 is out of range"));
+    let none = train(&data, 0, family, &how, None, None, &run(), &mut |_| Ok(true)).unwrap_err();
+    assert!(none.to_string().contains("states: 0 is out of range"));
+}
+
+#[test]
+fn numbers_of_states_are_compared() {
+    let normals = Gaussian::new(2, Covariance::Diagonal, vec![-3.0, 3.0], vec![1.0, 1.0]).unwrap();
+    let hmm = Hmm::new(vec![0.5, 0.5], vec![0.9, 0.1, 0.1, 0.9], Emissions::Gaussian(normals)).unwrap();
+    let (data, _) = hmm.sample(&[60; 10], &run()).unwrap();
+    let how = Learning::default().starts(2);
+    let table = compare_states(&data, &[1, 2, 3], hmm.family(), &how, 5, &run(), &mut |_| Ok(true)).unwrap();
+    assert_eq!(table.iter().map(|one| one.parameters).collect::<Vec<_>>(), [2, 7, 14]);
+    assert!(table[1].bic < table[0].bic && table[1].bic < table[2].bic);
+    assert!(table[1].cross_validated > table[0].cross_validated);
+    assert!((table[1].bic - table[1].model.bic(&data, &run()).unwrap()).abs() < 1e-6);
+    assert!((table[1].aic - table[1].model.aic(&data, &run()).unwrap()).abs() < 1e-6);
+}
+
+#[test]
+fn parameters_that_are_no_model_are_refused() {
+    let words = |result: crate::Result<Hmm>| result.unwrap_err().to_string();
+    let table = || Emissions::Categorical(Categorical::new(2, vec![0.5, 0.5, 0.5, 0.5]).unwrap());
+    let zero = Hmm::new(vec![0.5, 0.5], vec![1.0, 0.0, 0.0, 0.0], table());
+    assert_eq!(words(zero), "transitions: row 1 sums to 0, expected 1: every row needs a positive entry");
+    let negative = Hmm::new(vec![1.5, -0.5], vec![1.0, 0.0, 0.0, 1.0], table());
+    assert_eq!(words(negative), "start: row 0, entry 1 is -0.5, expected a probability");
+    let matrix = vec![1.0, 2.0, 2.0, 1.0];
+    let indefinite = Gaussian::new(1, Covariance::Full, vec![0.0, 0.0], matrix).unwrap_err();
+    assert_eq!(indefinite.to_string(), "covariances: the matrix of state 0 is not positive definite");
+    let rate = Poisson::new(1, vec![-1.0]).unwrap_err().to_string();
+    assert!(rate.contains("expected a finite number of at least 0"), "{rate}");
+}

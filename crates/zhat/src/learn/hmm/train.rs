@@ -1,0 +1,504 @@
+//! Training by expectation-maximisation.
+//!
+//! | method | expected counts | step |
+//! |---|---|---|
+//! | EM | all sequences, exact | the maximum of the expected log-likelihood plus log prior; the objective never falls |
+//! | stochastic EM (`batch`) | all sequences once, then a few at a time, averaged with weight (t + 1)^(−`forgetting`) at step t | the same |
+//! | counts | states that are given | the same, once |
+//!
+//! The whole state can be saved ([`HmmCheckpoint`]): a resumed run gives the same bits as an uninterrupted one.
+//!
+//! References: L. E. Baum et al., *A maximization technique occurring in the statistical analysis of probabilistic
+//! functions of Markov chains*, Ann. Math. Statist. 1970; O. Cappé, E. Moulines, *On-line expectation–maximization
+//! algorithm for latent data models*, J. R. Statist. Soc. B 2009.
+
+use serde::{Deserialize, Serialize};
+
+use super::data::Sequences;
+use super::emission::{Context, padded};
+use super::group::Counts;
+use super::initial::{Family, Topology, initial};
+use super::model::{Hmm, log_dirichlet, maximize_row};
+use super::sweep::{Plan, expect, log_likelihoods};
+use crate::error::{Error, Result};
+use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, Range, options};
+use crate::random::Streams;
+use crate::run::{Clock, Run};
+
+const PHASE: &str = "training";
+
+/// Training options.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Learning {
+    /// Maximum number of steps, or of passes over the data with `batch`.
+    pub iterations: usize,
+    /// Stops when a step improves the objective by less than this, in nats per row.
+    pub tolerance: f64,
+    /// Number of random starts, of which the best is kept.
+    pub starts: usize,
+    /// The transitions that are not zero at the start.
+    pub topology: Topology,
+    /// Concentration of the Dirichlet prior of the start probabilities; 1 is none.
+    pub start_prior: f64,
+    /// Concentration of the Dirichlet prior of every row of transitions; 1 is none.
+    pub transition_prior: f64,
+    /// Concentration of the Dirichlet prior of symbols, and of the weights of a mixture; 1 is none.
+    pub emission_prior: f64,
+    /// Pseudo-observations of the means, at the mean of the data.
+    pub mean_weight: f64,
+    /// Pseudo-observations of the covariances, with the variances of the data.
+    pub covariance_weight: f64,
+    /// Least variance, relative to that of the data.
+    pub least_variance: f64,
+    /// Keep the start probabilities.
+    pub fixed_start: bool,
+    /// Keep the transitions.
+    pub fixed_transitions: bool,
+    /// Keep the emissions.
+    pub fixed_emissions: bool,
+    /// Sequences per step of stochastic EM; 0 for all sequences.
+    pub batch: usize,
+    /// Exponent of the step size of stochastic EM.
+    pub forgetting: f64,
+}
+
+/// Range of concentrations; below 1 the maximum can be at the boundary.
+const CONCENTRATION: Range = Range::Number { low: 1.0, high: f64::INFINITY, closed: (true, false) };
+/// Range of the exponent for which stochastic EM converges.
+const FORGETTING: Range = Range::Number { low: 0.5, high: 1.0, closed: (false, true) };
+
+options!(Learning {
+    iterations: usize => ITERATIONS,
+    tolerance: f64 => FROM_ZERO,
+    starts: usize => Range::whole(1, 1_000_000),
+    topology: Topology,
+    start_prior: f64 => CONCENTRATION,
+    transition_prior: f64 => CONCENTRATION,
+    emission_prior: f64 => CONCENTRATION,
+    mean_weight: f64 => FROM_ZERO,
+    covariance_weight: f64 => FROM_ZERO,
+    least_variance: f64 => Range::closed(1e-12, 1.0),
+    fixed_start: bool,
+    fixed_transitions: bool,
+    fixed_emissions: bool,
+    batch: usize => COUNT,
+    forgetting: f64 => FORGETTING
+});
+
+impl Default for Learning {
+    fn default() -> Self {
+        Learning {
+            iterations: 100,
+            tolerance: 1e-6,
+            starts: 1,
+            topology: Topology::Full,
+            start_prior: 1.0,
+            transition_prior: 1.0,
+            emission_prior: 1.0,
+            mean_weight: 0.0,
+            covariance_weight: 0.0,
+            least_variance: 1e-6,
+            fixed_start: false,
+            fixed_transitions: false,
+            fixed_emissions: false,
+            batch: 0,
+            forgetting: 0.7,
+        }
+    }
+}
+
+impl Learning {
+    /// The scale of the data and the priors of the emissions.
+    fn context(&self, data: &Sequences) -> Context {
+        let (centre, variances) = data.moments();
+        Context {
+            centre,
+            variances,
+            concentration: self.emission_prior,
+            mean_weight: self.mean_weight,
+            covariance_weight: self.covariance_weight,
+            least: self.least_variance,
+        }
+    }
+
+    /// The log density of the prior of the parameters that are trained, without its constants.
+    fn log_prior(&self, hmm: &Hmm, context: &Context) -> f64 {
+        let of = |fixed: bool, value: f64| if fixed { 0.0 } else { value };
+        of(self.fixed_start, log_dirichlet(&hmm.start, self.start_prior))
+            + of(self.fixed_transitions, log_dirichlet(&hmm.transitions, self.transition_prior))
+            + of(self.fixed_emissions, hmm.emissions.part().log_prior(context))
+    }
+
+    /// The M-step.
+    fn maximize(&self, hmm: &mut Hmm, counts: &Counts, context: &Context) {
+        let (states, width) = (hmm.states(), padded(hmm.states()));
+        if !self.fixed_start {
+            maximize_row(&mut hmm.start, counts.start.iter().copied(), self.start_prior);
+        }
+        if !self.fixed_transitions {
+            for (row, counts) in
+                hmm.transitions.chunks_exact_mut(states).zip(counts.transitions.chunks_exact(width))
+            {
+                maximize_row(row, counts.iter().copied(), self.transition_prior);
+            }
+        }
+        if !self.fixed_emissions {
+            hmm.emissions.part_mut().maximize(&counts.emissions, context);
+        }
+    }
+}
+
+/// The state of training after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HmmProgress {
+    /// The number of the start.
+    pub start: usize,
+    /// Number of steps from this start, or of passes with `batch`.
+    pub step: usize,
+    /// Log-likelihood plus log prior at the beginning of the step; with `batch`, at its end.
+    pub objective: f64,
+}
+
+/// The best start so far.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Best {
+    pub model: Hmm,
+    pub start: usize,
+    pub objective: f64,
+    pub steps: usize,
+    pub converged: bool,
+}
+
+/// The whole training state between two steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HmmCheckpoint {
+    pub(super) how: Learning,
+    /// Identifies the data, the family, the given model and the seed.
+    pub(super) data: u64,
+    pub(super) progress: HmmProgress,
+    pub(super) model: Hmm,
+    pub(super) best: Option<Best>,
+    /// The average statistics of stochastic EM: start, transitions, emissions; and the number of its steps.
+    pub(super) average: Vec<f64>,
+    pub(super) updates: u64,
+    /// Whether the start has ended, and has converged.
+    pub(super) finished: Option<bool>,
+    /// The objective before the last step.
+    pub(super) before: f64,
+}
+
+impl HmmCheckpoint {
+    /// The progress.
+    pub fn progress(&self) -> HmmProgress {
+        self.progress
+    }
+
+    /// The current model.
+    pub fn model(&self) -> &Hmm {
+        &self.model
+    }
+}
+
+/// The result of training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trained {
+    /// The model.
+    pub model: Hmm,
+    /// Log-likelihood of the data plus log prior.
+    pub objective: f64,
+    /// Log-likelihood of the data.
+    pub log_likelihood: f64,
+    /// Number of steps of the best start.
+    pub steps: usize,
+    /// Whether the last step improved the objective by less than the tolerance.
+    pub converged: bool,
+}
+
+fn fingerprint(data: &Sequences, states: usize, family: Family, given: Option<&Hmm>, run: &Run) -> u64 {
+    let text = format!("{states} {family:?} {given:?} {}", run.seed());
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    text.bytes().fold(data.fingerprint(), mix)
+}
+
+/// Trains a model. Training starts at `given`, if there is one, or at random parameters, or continues from a
+/// checkpoint. `watch` is called after every step and stops training by returning false.
+///
+/// ```
+/// use zhat::Run;
+/// use zhat::learn::hmm::{Covariance, Family, Learning, Sequences, train};
+///
+/// let values = (0..200).map(|t| if t / 20 % 2 == 0 { 1.0 } else { 5.0 } + 0.1 * f64::from(t % 7)).collect();
+/// let data = Sequences::new(1, values, &[200])?;
+/// let family = Family::Gaussian { covariance: Covariance::Diagonal };
+/// let trained = train(&data, 2, family, &Learning::default(), None, None, &Run::default(), &mut |_| Ok(true))?;
+/// assert!(trained.converged && trained.model.transitions()[0] > 0.9);
+/// # Ok::<(), zhat::Error>(())
+/// ```
+///
+/// # Errors
+/// If an option is out of range, the data do not fit the family or the given model, a sequence is impossible under
+/// the model, the checkpoint is of other data or options, the memory budget is too small, no step finishes in time,
+/// or `watch` fails.
+#[allow(clippy::too_many_arguments)]
+pub fn train(
+    data: &Sequences,
+    states: usize,
+    family: Family,
+    how: &Learning,
+    given: Option<&Hmm>,
+    from: Option<HmmCheckpoint>,
+    run: &Run,
+    watch: &mut dyn FnMut(&HmmCheckpoint) -> Result<bool>,
+) -> Result<Trained> {
+    how.check()?;
+    if given.is_some() && how.starts > 1 {
+        return Err(Error::argument("starts", "a given model is one start; expected starts=1"));
+    }
+    let clock = run.start(PHASE);
+    let begin = |start: usize| -> Result<Hmm> {
+        match given {
+            Some(model) => {
+                model.check_data(data)?;
+                Ok(model.clone())
+            }
+            None => initial(data, states, family, how.topology, run.seed(), start),
+        }
+    };
+    let identity = fingerprint(data, states, family, given, run);
+    let mut now = match from {
+        Some(checkpoint) => {
+            let same = Learning { iterations: how.iterations, tolerance: how.tolerance, ..checkpoint.how };
+            if same != *how || checkpoint.data != identity {
+                let message = "belongs to other data, another model, another seed or other options";
+                return Err(Error::argument("checkpoint", message));
+            }
+            let mut resumed = HmmCheckpoint { how: *how, ..checkpoint };
+            if checkpoint.how != *how && resumed.finished.take().is_some() && how.batch == 0 {
+                // With other limits the last step, which did not change the model, is done again.
+                resumed.progress.objective = resumed.before;
+            }
+            resumed
+        }
+        None => HmmCheckpoint {
+            how: *how,
+            data: identity,
+            progress: HmmProgress { start: 0, step: 0, objective: f64::NEG_INFINITY },
+            model: begin(0)?,
+            best: None,
+            average: Vec::new(),
+            updates: 0,
+            finished: None,
+            before: f64::NEG_INFINITY,
+        },
+    };
+    let work = Work { data, how, context: how.context(data), clock: &clock, run };
+    work.require_memory(&now.model)?;
+    let result = loop {
+        let (total, done) = (how.starts * how.iterations.max(1), now.progress);
+        clock.progress(PHASE, (done.start * how.iterations.max(1) + done.step) as u64, total as u64);
+        // A resumed run can begin with a start that has ended.
+        if now.finished.is_none() {
+            match work.step(&mut now) {
+                // The time ran out during the step, which is discarded.
+                Err(error) if error.is_stop() && clock.must_stop() => break Err(error),
+                Err(error) => return Err(error),
+                Ok(finished) => now.finished = finished,
+            }
+        }
+        let go_on = watch(&now)?;
+        if let Some(converged) = now.finished {
+            work.keep(&mut now, converged);
+            if now.progress.start + 1 >= how.starts {
+                break Ok(());
+            }
+            let start = now.progress.start + 1;
+            now.model = begin(start)?;
+            now.progress = HmmProgress { start, step: 0, objective: f64::NEG_INFINITY };
+            (now.average, now.updates, now.finished) = (Vec::new(), 0, None);
+            now.before = f64::NEG_INFINITY;
+        }
+        if !go_on {
+            break Ok(());
+        }
+    };
+    let Some(best) = now.best else {
+        return Err(result.err().unwrap_or(Error::Interrupted));
+    };
+    let log_likelihood = best.objective - how.log_prior(&best.model, &work.context);
+    Ok(Trained {
+        log_likelihood,
+        objective: best.objective,
+        steps: best.steps,
+        converged: best.converged,
+        model: best.model,
+    })
+}
+
+/// What the steps share.
+struct Work<'a> {
+    data: &'a Sequences,
+    how: &'a Learning,
+    context: Context,
+    clock: &'a Clock<'a>,
+    run: &'a Run,
+}
+
+impl Work<'_> {
+    fn all(&self) -> Vec<usize> {
+        (0..self.data.count()).collect()
+    }
+
+    fn require_memory(&self, hmm: &Hmm) -> Result<()> {
+        let plan = Plan::new(self.data, &self.all());
+        self.run.require_memory(PHASE, plan.bytes(hmm, true, self.run.threads()))
+    }
+
+    fn tolerated(&self) -> f64 {
+        self.how.tolerance * self.data.rows() as f64
+    }
+
+    /// Keeps the current model if it is the best one. Its objective is known.
+    fn keep(&self, now: &mut HmmCheckpoint, converged: bool) {
+        let (start, objective) = (now.progress.start, now.progress.objective);
+        // The last step of a start that has converged can be worse by rounding.
+        let better = now.best.as_ref().is_none_or(|best| {
+            objective > best.objective || (converged && best.start == start && self.how.batch == 0)
+        });
+        if better && objective > f64::NEG_INFINITY {
+            now.best = Some(Best {
+                model: now.model.clone(),
+                start,
+                objective: now.progress.objective,
+                steps: now.progress.step,
+                converged,
+            });
+        }
+    }
+
+    /// One step; `Some` with whether it converged if the start is finished. Nothing changes if it fails.
+    fn step(&self, now: &mut HmmCheckpoint) -> Result<Option<bool>> {
+        if self.how.batch > 0 && self.how.batch < self.data.count() {
+            return self.pass(now);
+        }
+        now.before = now.progress.objective;
+        let density = now.model.emissions.part().density(&self.context);
+        let plan = Plan::new(self.data, &self.all());
+        if now.progress.step >= self.how.iterations {
+            let likelihood: f64 = log_likelihoods(&now.model, self.data, self.run)?.iter().sum();
+            drop(density);
+            now.progress.objective = likelihood + self.how.log_prior(&now.model, &self.context);
+            return Ok(Some(false));
+        }
+        let (counts, likelihood) = expect(&now.model, self.data, &plan, &*density, self.clock, self.run)?;
+        drop(density);
+        let objective = likelihood + self.how.log_prior(&now.model, &self.context);
+        let gain = objective - now.progress.objective;
+        now.progress.objective = objective;
+        self.clock.descent(-objective / self.data.rows() as f64, gain);
+        if now.progress.step > 0 && gain < self.tolerated() {
+            return Ok(Some(true));
+        }
+        // The model before this step, whose objective is known, is kept in case the next step does not finish.
+        self.keep(now, false);
+        self.how.maximize(&mut now.model, &counts, &self.context);
+        now.progress.step += 1;
+        Ok(None)
+    }
+
+    /// One pass of stochastic EM.
+    fn pass(&self, now: &mut HmmCheckpoint) -> Result<Option<bool>> {
+        if now.progress.step >= self.how.iterations {
+            if now.progress.objective == f64::NEG_INFINITY {
+                let likelihood: f64 = log_likelihoods(&now.model, self.data, self.run)?.iter().sum();
+                now.progress.objective = likelihood + self.how.log_prior(&now.model, &self.context);
+            }
+            return Ok(Some(false));
+        }
+        let mut order = self.all();
+        let passes = (now.progress.start * self.how.iterations + now.progress.step) as u64;
+        Streams::new(self.run.seed(), "order of sequences").block(passes).shuffle(&mut order);
+        let (mut model, mut average, mut updates) = (now.model.clone(), now.average.clone(), now.updates);
+        let statistics = model.emissions.part().statistics();
+        // The first step has all sequences: a symbol that a few sequences do not have would get probability zero.
+        let all = self.all();
+        let first = average.is_empty().then_some(all.as_slice());
+        for members in first.into_iter().chain(order.chunks(self.how.batch)) {
+            let plan = Plan::new(self.data, members);
+            let density = model.emissions.part().density(&self.context);
+            let (mut counts, _) = expect(&model, self.data, &plan, &*density, self.clock, self.run)?;
+            drop(density);
+            let rows: usize = members.iter().map(|&member| self.data.length(member)).sum();
+            let scale = self.data.rows() as f64 / rows as f64;
+            let weight = (updates as f64 + 1.0).powf(-self.how.forgetting);
+            let new = counts.start.iter().chain(&counts.transitions).chain(&counts.emissions);
+            if average.is_empty() {
+                average = new.copied().collect();
+            } else {
+                average.iter_mut().zip(new).for_each(|(old, x)| *old += weight * (scale * x - *old));
+            }
+            let width = padded(model.states());
+            counts = Counts::new(model.states(), statistics);
+            counts.start.copy_from_slice(&average[..width]);
+            counts.transitions.copy_from_slice(&average[width..width + width * width]);
+            counts.emissions.copy_from_slice(&average[width + width * width..]);
+            self.how.maximize(&mut model, &counts, &self.context);
+            updates += 1;
+        }
+        let likelihood: f64 = log_likelihoods(&model, self.data, self.run)?.iter().sum();
+        let objective = likelihood + self.how.log_prior(&model, &self.context);
+        let gain = objective - now.progress.objective;
+        (now.model, now.average, now.updates) = (model, average, updates);
+        now.progress.objective = objective;
+        now.progress.step += 1;
+        self.keep(now, false);
+        self.clock.descent(-objective / self.data.rows() as f64, gain);
+        Ok((now.progress.step > 1 && gain.abs() < self.tolerated()).then_some(true))
+    }
+}
+
+/// Trains a model on rows whose states are given, one per row: relative counts, plus the priors.
+///
+/// # Errors
+/// If a state is out of range, the data do not fit the family, or an option is out of range.
+pub fn train_supervised(
+    data: &Sequences,
+    labels: &[usize],
+    states: usize,
+    family: Family,
+    how: &Learning,
+    run: &Run,
+) -> Result<Trained> {
+    how.check()?;
+    if labels.len() != data.rows() {
+        let message = format!("there are {} states for {} rows", labels.len(), data.rows());
+        return Err(Error::argument("labels", message));
+    }
+    if let Some(row) = labels.iter().position(|&label| label >= states) {
+        let message = format!("the state {} is out of range; expected 0 to {}", labels[row], states - 1);
+        return Err(data.fail(row, 0, &message));
+    }
+    let mut model = initial(data, states, family, Topology::Full, run.seed(), 0)?;
+    let (width, context) = (padded(states), how.context(data));
+    let mut counts = Counts::new(states, model.emissions.part().statistics());
+    {
+        let density = model.emissions.part().density(&context);
+        for sequence in 0..data.count() {
+            let labels = &labels[data.range(sequence)];
+            let mut weights = vec![0.0; labels.len() * width];
+            for (t, &label) in labels.iter().enumerate() {
+                weights[t * width + label] = 1.0;
+                match t {
+                    0 => counts.start[label] += 1.0,
+                    _ => counts.transitions[labels[t - 1] * width + label] += 1.0,
+                }
+            }
+            density.accumulate(data.sequence(sequence), width, &weights, &mut counts.emissions);
+        }
+    }
+    how.maximize(&mut model, &counts, &context);
+    let log_likelihood: f64 = log_likelihoods(&model, data, run)?.iter().sum();
+    let objective = log_likelihood + how.log_prior(&model, &context);
+    Ok(Trained { model, objective, log_likelihood, steps: 1, converged: true })
+}

@@ -1,0 +1,347 @@
+//! Messages of chains with few states, in the linear domain.
+//!
+//! With Eₜ = exp(Fₜ − max Fₜ),
+//!
+//!   forward  aₜ₊₁ = (aₜ·M) ∘ Eₜ₊₁,   backward bₜ = M·wₜ₊₁,  wₜ = Eₜ ∘ bₜ,
+//!
+//! where a and w are scaled by powers of two. The marginals are aₜ ∘ bₜ / nₜ with nₜ = Σᵢ aₜ(i)·bₜ(i), and the
+//! expected transitions are M ∘ Σₜ aₜᵀ(wₜ₊₁/nₜ). Both matrices stay in the cache; a product, and each pass over
+//! the numbers of a layer, is one call for a block of up to `BLOCK` sequences of similar lengths. Blocks depend
+//! only on the shape of the batch, and their sums are added in order, so results have the same bits for any
+//! number of threads.
+//!
+//! Time O(B·T·N²), memory for two padded rows per position of a block. Zeros of the model are exact. If the
+//! scores span so large a range that digits may be lost, or if Z = 0, the result is `None`, and the caller
+//! computes in the log domain (`messages`).
+
+use std::ops::Range;
+
+use crate::numeric::parallel::prelude::*;
+
+use super::messages::{Lattice, PARALLEL};
+use crate::error::Result;
+use crate::model::Transitions;
+use crate::numeric::{
+    Accuracy, Aligned, Arrival, Departure, HEADROOM_BITS, NARROW_STATES, Real, SmallProduct, Weighing,
+    padded_row,
+};
+use crate::query::sequence::TransitionGradient;
+use crate::run::Clock;
+
+/// Most sequences that are processed together.
+const BLOCK: usize = 32;
+/// Rows that are summed in the precision of the model, before they are added in double precision.
+const DEPTH: usize = 256;
+/// Positions between checks of the clock.
+const BETWEEN_CHECKS: usize = 16;
+
+/// Whether a chain has so few states, all with the same table, that these sweeps are used.
+pub(crate) fn is_narrow<F: Real>(transitions: &Transitions<F>, states: usize) -> bool {
+    states <= NARROW_STATES && matches!(transitions, Transitions::Shared(_))
+}
+
+/// The numbers kept for the gradient of `batch` sequences of at most `steps` positions in `threads` threads.
+pub(crate) fn narrow_numbers<F>(batch: usize, steps: usize, states: usize, threads: usize) -> f64 {
+    let (blocks, block) = blocks_of(batch);
+    let rows = block.min(batch) as f64 * (2.0 * steps as f64 + 3.0);
+    let (width, together) = (padded_row::<F>(states) as f64, threads.min(blocks) as f64);
+    // Tables of M, its transpose and one of sums per thread, in double precision also for each block.
+    together * rows * width + (2.0 + 3.0 * blocks as f64) * states as f64 * width
+}
+
+/// The number of blocks and the sequences of each.
+fn blocks_of(batch: usize) -> (usize, usize) {
+    let blocks = batch.div_ceil(BLOCK).max(1);
+    (blocks, batch.div_ceil(blocks))
+}
+
+/// M in both directions, and the shifts of positions, as padded rows.
+struct Tables<F> {
+    states: usize,
+    width: usize,
+    matrix: Aligned<F>,
+    transposed: Aligned<F>,
+    /// The smallest positive entry; 0 if one has underflowed.
+    entry: F,
+    floor: F,
+    /// The shifts of a first and of a later position, for sequences that continue and for those that end there.
+    shifts: [[Aligned<F>; 2]; 2],
+}
+
+/// Results of the sequences of one block.
+struct Swept {
+    log_partition: Vec<f64>,
+    /// Σ aᵀ(w/n), states × width.
+    edges: Vec<f64>,
+}
+
+impl<F: Real> Tables<F> {
+    fn new(lattice: &Lattice<'_, F>) -> Self {
+        let (states, steps) = (lattice.layout.largest(), lattice.layout.steps());
+        let width = padded_row::<F>(states);
+        let padded = |t: usize, last: bool| {
+            let mut row = Aligned::zeros(width);
+            row[states..].fill(F::NEG_INFINITY);
+            // Sequences may be too short for some kinds of positions.
+            if t < steps && (last || t + 1 < steps) {
+                let shifts = lattice.shifts(t, last);
+                row[..shifts.len()].copy_from_slice(shifts);
+            }
+            row
+        };
+        let (mut matrix, mut transposed) = (Aligned::zeros(states * width), Aligned::zeros(states * width));
+        let mut entry = F::ONE;
+        for i in 0..if steps > 1 { states } else { 0 } {
+            let row: &mut [F] = &mut matrix[i * width..][..states];
+            lattice.steps.log_row(0, i, row);
+            let least = row.iter().copied().filter(|&x| x > F::NEG_INFINITY);
+            let mut least = [least.fold(F::ZERO, |a, b| if b < a { b } else { a })];
+            F::exp_in_place(&mut least);
+            entry = if least[0] < entry { least[0] } else { entry };
+            F::exp_in_place(row);
+            for (j, &x) in row.iter().enumerate() {
+                transposed[j * width + i] = x;
+            }
+        }
+        let lost = (states * states) as f64 * F::TINY.to_f64() * f64::from(HEADROOM_BITS).exp2();
+        let shifts = [0, 1].map(|t| [false, true].map(|last| padded(t, last)));
+        let floor = F::from_f64(4.0 * lost / F::EPSILON.to_f64());
+        Tables { states, width, matrix, transposed, entry, floor, shifts }
+    }
+
+    /// output ← rows·matrix.
+    fn multiply(&self, rows: &[F], matrix: &[F], output: &mut [F]) {
+        let (width, inner) = (self.width, self.states);
+        let rows_count = output.len() / width;
+        F::small_product(SmallProduct {
+            a: rows,
+            row_stride: width,
+            inner_stride: 1,
+            b: matrix,
+            c: output,
+            rows: rows_count,
+            inner,
+            width,
+        });
+    }
+}
+
+impl<F: Real> Lattice<'_, F> {
+    /// True if the states are few enough for these sweeps.
+    pub fn narrow(&self) -> bool {
+        self.linear() && is_narrow(self.edges.transitions, self.layout.largest())
+    }
+
+    /// log Z of each sequence, or `None` if too much accuracy might be lost.
+    pub fn narrow_log_partitions(&self, clock: &Clock<'_>) -> Result<Option<Vec<f64>>> {
+        let tables = Tables::new(self);
+        let work = |places: Range<usize>| {
+            let row = places.len() * tables.width;
+            let (mut rows, mut weights) = (Aligned::unset(2 * row), Aligned::unset(row));
+            self.narrow_forward(&tables, &places, [&mut rows, &mut weights], clock)
+        };
+        let swept = self.each_block(work, vec![(); self.layout.batch()], |work, places, _| work(places))?;
+        Ok(swept.map(|blocks| self.in_order(blocks.into_iter().flatten())))
+    }
+
+    /// log Z of each sequence. Writes the marginals times the cotangent to the B×T×N array `emissions` and adds
+    /// the expected transitions to `transitions`. `None` if too much accuracy might be lost; `emissions` are
+    /// then unspecified.
+    pub fn narrow_gradient(
+        &self,
+        cotangent: &[f64],
+        emissions: &mut [F],
+        transitions: Option<&mut TransitionGradient<F>>,
+        clock: &Clock<'_>,
+    ) -> Result<Option<Vec<f64>>> {
+        let tables = Tables::new(self);
+        let room = emissions.len() / self.layout.batch();
+        let mut rows: Vec<Option<&mut [F]>> = emissions.chunks_exact_mut(room).map(Some).collect();
+        let rows = (0..self.layout.batch()).filter_map(|place| rows[self.layout.sequence(place)].take());
+        let edges = transitions.is_some();
+        let swept = self.each_block((), rows.collect(), |(), places, rows| {
+            self.narrow_block(&tables, &places, rows, cotangent, edges, clock)
+        })?;
+        let Some(blocks) = swept else { return Ok(None) };
+        if let Some(TransitionGradient::Shared(table)) = transitions {
+            let (states, width) = (tables.states, tables.width);
+            for (i, row) in table.chunks_exact_mut(states).enumerate() {
+                for (j, out) in row.iter_mut().enumerate() {
+                    let at = i * width + j;
+                    let sum: f64 = blocks.iter().map(|block| block.edges[at]).sum();
+                    *out += F::from_f64(sum * tables.matrix[at].to_f64());
+                }
+            }
+        }
+        Ok(Some(self.in_order(blocks.into_iter().flat_map(|block| block.log_partition))))
+    }
+
+    /// Calls `work` with the places of each block and the items of its sequences, in the order of the places.
+    fn each_block<C: Copy + Sync, I: Send, R: Send>(
+        &self,
+        context: C,
+        items: Vec<I>,
+        work: impl Fn(C, Range<usize>, Vec<I>) -> Result<Option<R>> + Sync,
+    ) -> Result<Option<Vec<R>>> {
+        let (batch, (blocks, size)) = (self.layout.batch(), blocks_of(self.layout.batch()));
+        let mut items = items.into_iter();
+        let tasks = (0..blocks).map(|block| {
+            let places = (block * size).min(batch)..((block + 1) * size).min(batch);
+            (places.clone(), items.by_ref().take(places.len()).collect::<Vec<I>>())
+        });
+        let tasks: Vec<(Range<usize>, Vec<I>)> = tasks.filter(|(places, _)| !places.is_empty()).collect();
+        let numbers = batch * self.layout.steps() * self.layout.largest();
+        let done = if numbers >= PARALLEL && tasks.len() > 1 {
+            let tasks = tasks.into_par_iter();
+            tasks.map(|(places, items)| work(context, places, items)).collect::<Result<Vec<Option<R>>>>()?
+        } else {
+            let tasks = tasks.into_iter();
+            tasks.map(|(places, items)| work(context, places, items)).collect::<Result<Vec<Option<R>>>>()?
+        };
+        Ok(done.into_iter().collect())
+    }
+
+    /// Numbers in the order of places as numbers in the order of the batch.
+    fn in_order(&self, numbers: impl Iterator<Item = f64>) -> Vec<f64> {
+        let mut sorted = vec![f64::NEG_INFINITY; self.layout.batch()];
+        numbers.enumerate().for_each(|(place, number)| sorted[self.layout.sequence(place)] = number);
+        sorted
+    }
+
+    /// How many sequences of the block have a position t.
+    fn active_in(&self, places: &Range<usize>, t: usize) -> usize {
+        self.layout.active(t).clamp(places.start, places.end) - places.start
+    }
+
+    /// Forward messages of a block, and log Z of each place. `forward` and `weights` hold the layers of the
+    /// block; if they are too short for all of them, later layers overwrite earlier ones.
+    fn narrow_forward(
+        &self,
+        tables: &Tables<F>,
+        places: &Range<usize>,
+        [forward, weights]: [&mut [F]; 2],
+        clock: &Clock<'_>,
+    ) -> Result<Option<Vec<f64>>> {
+        let (width, layer) = (tables.width, places.len() * tables.width);
+        let (kept, weighed) = (forward.len() / layer, weights.len() / layer);
+        let steps = self.layout.length(places.start);
+        let (mut totals, mut exponents) = (vec![0.0; places.len()], vec![0i64; places.len()]);
+        let mut least = vec![F::ONE; places.len()];
+        let mut log_partition = vec![0.0; places.len()];
+        let (mut scores, mut shifts): (Vec<&[F]>, Vec<&[F]>) = (Vec::new(), Vec::new());
+        for t in 0..steps {
+            if t % BETWEEN_CHECKS == 0 {
+                clock.step("forward messages", t, steps)?;
+            }
+            let (count, ending) = (self.active_in(places, t), self.active_in(places, t + 1));
+            let numbers = count * width;
+            let at = t % kept * layer;
+            if t == 0 {
+                forward[..numbers].fill(F::ONE);
+            } else if at == 0 {
+                let (rows, before) = forward.split_at_mut((kept - 1) * layer);
+                tables.multiply(&before[..numbers], &tables.matrix, &mut rows[..numbers]);
+            } else {
+                let (before, rows) = forward.split_at_mut(at);
+                tables.multiply(&before[at - layer..], &tables.matrix, &mut rows[..numbers]);
+            }
+            scores.clear();
+            shifts.clear();
+            for place in places.start..places.start + count {
+                scores.push(self.nodes.scores_on(self.layout.sequence(place), t));
+                let last = usize::from(t + 1 == self.layout.length(place));
+                shifts.push(&tables.shifts[t.min(1)][last]);
+            }
+            let weights = &mut weights[t % weighed * layer..][..numbers];
+            let states = tables.states;
+            let totals = &mut totals[..count];
+            if !F::narrow_weights(Weighing { states, scores: &scores, shifts: &shifts, weights, totals }) {
+                return Ok(None);
+            }
+            let rows = &mut forward[at..at + numbers];
+            let (least, exponents) = (&mut least[..count], &mut exponents[..count]);
+            let accuracy = Accuracy { floor: tables.floor, entry: tables.entry, least };
+            let task = Arrival { width, rows: &mut *rows, weights, accuracy, exponents: &mut *exponents };
+            if !F::narrow_arrive(task) {
+                return Ok(None);
+            }
+            for place in ending..count {
+                let sum: f64 = rows[place * width..][..width].iter().map(|x| x.to_f64()).sum();
+                log_partition[place] =
+                    totals[place] + exponents[place] as f64 * std::f64::consts::LN_2 + sum.ln();
+            }
+        }
+        Ok(Some(log_partition))
+    }
+
+    /// log Z, marginals and expected transitions of a block.
+    fn narrow_block(
+        &self,
+        tables: &Tables<F>,
+        places: &Range<usize>,
+        mut marginals: Vec<&mut [F]>,
+        cotangent: &[f64],
+        edges: bool,
+        clock: &Clock<'_>,
+    ) -> Result<Option<Swept>> {
+        let (states, width, layer) = (tables.states, tables.width, places.len() * tables.width);
+        let steps = self.layout.length(places.start);
+        let ragged = self.layout.length(places.end - 1) < steps;
+        // Rows after the end of a sequence contribute nothing to the expected transitions.
+        let layers = || if ragged { Aligned::zeros(steps * layer) } else { Aligned::unset(steps * layer) };
+        let (mut forward, mut weights) = (layers(), layers());
+        let swept = self.narrow_forward(tables, places, [&mut forward, &mut weights], clock)?;
+        let Some(log_partition) = swept else { return Ok(None) };
+        let cotangent: Vec<f64> =
+            places.clone().map(|place| cotangent[self.layout.sequence(place)]).collect();
+        let (mut least, mut backward) = (vec![F::ONE; places.len()], Aligned::unset(layer));
+        for t in (0..steps).rev() {
+            if t % BETWEEN_CHECKS == 0 {
+                clock.step("backward messages", steps - t, steps)?;
+            }
+            let (count, crossing) = (self.active_in(places, t), self.active_in(places, t + 1));
+            let (weights, after) = weights[t * layer..].split_at_mut(layer);
+            let after = &mut after[..crossing * width];
+            let (products, ends) = backward[..count * width].split_at_mut(crossing * width);
+            tables.multiply(after, &tables.transposed, products);
+            ends.fill(F::ONE);
+            let least = &mut least[..count];
+            let task = Departure {
+                states,
+                width,
+                forward: &forward[t * layer..][..count * width],
+                backward: &backward[..count * width],
+                weights: &mut weights[..count * width],
+                after,
+                accuracy: Accuracy { floor: tables.floor, entry: tables.entry, least },
+                cotangent: &cotangent[..count],
+                marginals: &mut marginals[..count],
+                at: t * states,
+            };
+            if !F::narrow_depart(task) {
+                return Ok(None);
+            }
+        }
+        let mut sums = vec![0.0; if edges { states * width } else { 0 }];
+        let rows = if edges { (steps - 1) * places.len() } else { 0 };
+        let mut part = Aligned::unset(sums.len());
+        for first in (0..rows).step_by(DEPTH) {
+            clock.check()?;
+            F::small_product(SmallProduct {
+                a: &forward[first * width..],
+                row_stride: 1,
+                inner_stride: width,
+                b: &weights[layer + first * width..],
+                c: &mut part,
+                rows: states,
+                inner: DEPTH.min(rows - first),
+                width,
+            });
+            sums.iter_mut().zip(&*part).for_each(|(sum, &x): (&mut f64, &F)| *sum += x.to_f64());
+        }
+        Ok(Some(Swept { log_partition, edges: sums }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

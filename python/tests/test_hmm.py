@@ -1,0 +1,218 @@
+"""Hidden Markov models: against a NumPy oracle, training, files, the program and scikit-learn's checks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+import hmm_oracle
+import numpy as np
+import pytest
+from program import COMMAND
+
+import zhat
+
+RANDOM = np.random.default_rng(3)
+TRANSITIONS = np.array([[0.9, 0.1, 0.0], [0.0, 0.8, 0.2], [0.3, 0.0, 0.7]])
+START = np.array([0.6, 0.4, 0.0])
+MODELS = {
+    "gaussian": zhat.Hmm.from_parameters(
+        START, TRANSITIONS, means=RANDOM.normal(size=(3, 2)), covars=0.5 + RANDOM.random((3, 2))
+    ),
+    "categorical": zhat.Hmm.from_parameters(
+        START, TRANSITIONS, emissionprob=[[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
+    ),
+    "poisson": zhat.Hmm.from_parameters(START, TRANSITIONS, rates=[[1.0, 5.0], [4.0, 2.0], [9.0, 1.0]]),
+}
+LENGTHS = [40, 1, 25, 34]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_likelihood_posteriors_paths_and_a_step_agree_with_numpy(name: str) -> None:
+    model = MODELS[name]
+    X, states = model.sample(sum(LENGTHS), seed=5)
+    assert X.shape == (100, model.n_features_in_)
+    assert set(states) <= {0, 1, 2}
+    ends = np.cumsum(LENGTHS)
+    parts = np.split(X.astype(float), ends[:-1])
+    # A sequence cut out of another can start in a state that has probability zero at the start.
+    soft = zhat.Hmm.from_parameters(
+        [0.5, 0.3, 0.2],
+        TRANSITIONS,
+        emissionprob=getattr(model, "emissionprob_", None),
+        means=getattr(model, "means_", None),
+        covars=getattr(model, "covars_", None),
+        rates=getattr(model, "rates_", None),
+    )
+    found = [hmm_oracle.passes(soft, part) for part in parts]
+    logs, posteriors = soft.score_samples(X, LENGTHS)
+    assert logs == pytest.approx(sum(one[0] for one in found), rel=1e-12)
+    assert soft.score(X, LENGTHS) == pytest.approx(logs, rel=1e-12)
+    np.testing.assert_allclose(posteriors, np.concatenate([one[1] for one in found]), atol=1e-10)
+    score, path = soft.decode(X, LENGTHS)
+    best = [hmm_oracle.best_path(soft, part) for part in parts]
+    assert score == pytest.approx(sum(one[0] for one in best), rel=1e-12)
+    np.testing.assert_array_equal(path, np.concatenate([one[1] for one in best]))
+    np.testing.assert_array_equal(soft.predict(X, LENGTHS), path)
+    # One step of EM.
+    step = soft.set_params(warm_start=True, max_iter=1, tol=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        step.fit(X, LENGTHS)
+    gamma = np.concatenate([one[1] for one in found])
+    pairs = sum(one[2] for one in found)
+    np.testing.assert_allclose(step.transmat_, pairs / pairs.sum(axis=1, keepdims=True), atol=1e-10)
+    first = sum(one[1][0] for one in found)
+    np.testing.assert_allclose(step.startprob_, first / first.sum(), atol=1e-10)
+    if name == "categorical":
+        counts = np.array([gamma[X[:, 0] == v].sum(axis=0) for v in range(3)]).T
+        np.testing.assert_allclose(step.emissionprob_, counts / counts.sum(axis=1, keepdims=True), atol=1e-10)
+        return
+    means = gamma.T @ X / gamma.sum(axis=0)[:, None]
+    np.testing.assert_allclose(step.means_ if name == "gaussian" else step.rates_, means, atol=1e-9)
+    if name == "gaussian":
+        squares = np.array(
+            [(g[:, None] * (X - m) ** 2).sum(axis=0) / g.sum() for g, m in zip(gamma.T, means, strict=True)]
+        )
+        np.testing.assert_allclose(step.covars_, squares, atol=1e-9)
+
+
+def test_the_likelihood_rises_and_states_are_found() -> None:
+    model = zhat.Hmm.from_parameters(
+        [0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], means=[[-2.0], [2.0]], covars=[[1.0], [0.5]]
+    )
+    X, states = model.sample(4000, seed=1)
+    found = zhat.Hmm(2, n_init=2, seed=4).fit(X)
+    assert found.converged_
+    for start in range(2):
+        objectives = [step.objective for step in found.history_ if step.start == start]
+        assert np.all(np.diff(objectives) >= -1e-9 * np.abs(objectives[:-1]))
+    order = np.argsort(found.means_[:, 0])
+    np.testing.assert_allclose(found.means_[order, 0], [-2.0, 2.0], atol=0.15)
+    assert np.mean(order[states] == found.predict(X)) > 0.95
+    assert found.log_likelihood_ == pytest.approx(found.score(X), rel=1e-9)
+    assert found.bic(X) == pytest.approx(7 * np.log(4000) - 2 * found.score(X), rel=1e-9)
+    known = zhat.Hmm(2).fit(X, labels=states)
+    moves = [[np.sum((states[:-1] == i) & (states[1:] == j)) for j in range(2)] for i in range(2)]
+    np.testing.assert_allclose(known.transmat_, moves / np.sum(moves, axis=1, keepdims=True), atol=1e-12)
+
+
+@pytest.mark.parametrize("covariance", ["spherical", "diagonal", "full", "tied"])
+@pytest.mark.parametrize("emissions", ["gaussian", "mixture"])
+def test_covariances_files_and_pickles(emissions: str, covariance: str, tmp_path: Path) -> None:
+    X = np.concatenate([RANDOM.normal(size=(60, 2)), 4 + RANDOM.normal(size=(60, 2))])
+    model = zhat.Hmm(2, emissions=emissions, covariance=covariance, max_iter=5, tol=0.5).fit(X, [50, 70])
+    model.save(tmp_path / "m.zhat")
+    again = zhat.Hmm.load(tmp_path / "m.zhat")
+    assert again.score(X, [50, 70]) == model.score(X, [50, 70])
+    assert again.covariance == covariance
+    assert pickle.loads(pickle.dumps(model)).score(X) == model.score(X)
+    assert isinstance(zhat.read(tmp_path / "m.zhat"), zhat.Hmm)
+    assert model.means_.shape == ((2, 2) if emissions == "gaussian" else (2, 2, 2))
+
+
+def test_missing_values_symbols_and_the_chain() -> None:
+    X = np.array([[1.0, 2.0], [np.nan, 2.1], [5.0, 6.0], [5.2, np.nan], [np.nan, np.nan]])
+    with pytest.raises(zhat.InputError, match="row 1, column 0 is NaN"):
+        zhat.Hmm(2).fit(X)
+    model = zhat.Hmm(2, missing=True, least_variance=0.01).fit(X)
+    assert np.isfinite(model.score(X))
+    words = np.array(["rain", "sun", "sun", "rain", "fog"])
+    weather = zhat.Hmm(2, emissions="categorical", emission_prior=1.5, tol=1e-3).fit(words)
+    assert weather.symbols_.tolist() == ["fog", "rain", "sun"]
+    assert set(weather.sample(20)[0].ravel()) <= {"fog", "rain", "sun"}
+    with pytest.raises(zhat.InputError, match="no symbol 'snow'"):
+        weather.score(np.array(["snow"]))
+    chain = weather.chain(words)
+    assert chain.log_partition().value == pytest.approx(weather.score(words), rel=1e-10)
+
+
+def test_resume_gives_the_same_bits(tmp_path: Path) -> None:
+    X = np.concatenate([RANDOM.normal(size=(60, 1)), 2 + RANDOM.normal(size=(60, 1))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = zhat.Hmm(3, max_iter=9, tol=0.0).fit(X)
+        kept = tmp_path / "kept.zhat"
+        zhat.Hmm(3, max_iter=4, tol=0.0, checkpoint=kept).fit(X)
+        resumed = zhat.Hmm(3, max_iter=9, tol=0.0, checkpoint=kept).fit(X)
+    np.testing.assert_array_equal(whole.means_, resumed.means_)
+    assert whole.objective_ == resumed.objective_
+
+
+def test_comparison_of_numbers_of_states() -> None:
+    model = zhat.Hmm.from_parameters(
+        [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], means=[[-3.0], [3.0]], covars=[[1.0], [1.0]]
+    )
+    X, _ = model.sample(600, seed=2)
+    table = zhat.Hmm(n_init=2).compare(X, [60] * 10, states=[1, 2, 3])
+    assert [one.states for one in table] == [1, 2, 3]
+    assert min(table, key=lambda one: one.bic).states == 2
+    assert zhat.Hmm(n_init=1).compare(X, states=[1])[0].cross_validated is None
+
+
+def test_bad_arguments_are_named() -> None:
+    X = RANDOM.normal(size=(10, 1))
+    for arguments, message in [
+        ({"emissions": "beta"}, "emissions: expected one of"),
+        ({"n_components": 0}, "n_components"),
+        ({"transition_prior": 0.5}, "transition_prior: 0.5 is out of range"),
+        ({"fixed": "all"}, "fixed: expected one of"),
+        ({"topology": "ring"}, "topology"),
+    ]:
+        with pytest.raises(zhat.InputError, match=message):
+            zhat.Hmm(**arguments).fit(X)
+    with pytest.raises(zhat.InputError, match="add up to 9, but X has 10 rows"):
+        zhat.Hmm().fit(X, [4, 5])
+    with pytest.raises(zhat.InputError, match="row 1 sums to 0"):
+        zhat.Hmm.from_parameters([0.5, 0.5], [[1, 0], [0, 0]], rates=[[1.0], [2.0]])
+    with pytest.raises(zhat.InputError, match="not positive definite"):
+        zhat.Hmm.from_parameters(
+            [1.0], [[1.0]], means=[[0.0, 0.0]], covars=[[[1, 2], [2, 1]]], covariance="full"
+        )
+
+
+def zhat_program(*arguments: str, folder: Path) -> Any:
+    return subprocess.run([*COMMAND, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_program(tmp_path: Path) -> None:
+    model = MODELS["gaussian"]
+    X, _ = model.sample(200, seed=9)
+    rows = [f"{i // 50},{x[0]},{x[1]}" for i, x in enumerate(X)]
+    (tmp_path / "data.csv").write_text("\n".join(["sequence,a,b", *rows]) + "\n")
+    fit = ["fit", "data.csv", "--kind", "hmm", "--states", "2", "-o", "m.zhat", "--json"]
+    done = zhat_program(*fit, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    own = zhat.Hmm.load(tmp_path / "m.zhat")
+    del own.feature_names_in_  # X is an array without names
+    lengths = [50] * 4
+    assert told["log_likelihood"] == pytest.approx(own.score(X, lengths), rel=1e-9)
+    scored = json.loads(
+        zhat_program("score", "m.zhat", "--input", "data.csv", "--rows", "--json", folder=tmp_path).stdout
+    )
+    np.testing.assert_allclose(scored["each"], own.score_sequences(X, lengths), rtol=1e-9)
+    logz = json.loads(zhat_program("logz", "m.zhat", "--input", "data.csv", "--json", folder=tmp_path).stdout)
+    assert sum(logz["value"]) == pytest.approx(told["log_likelihood"], rel=1e-9)
+    info = json.loads(zhat_program("info", "m.zhat", "--json", folder=tmp_path).stdout)
+    assert (info["kind"], info["states"]) == ("hmm", 2)
+    for query in (["map"], ["marginals"], ["sample", "-n", "2"]):
+        done = zhat_program(*query, "m.zhat", "--input", "data.csv", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    drawn = zhat_program("sample", "m.zhat", "-n", "2", "--length", "5", folder=tmp_path).stdout.splitlines()
+    assert drawn[0] == "sequence,state,a,b"
+    assert len(drawn) == 11
+    table = zhat_program(
+        "fit", "data.csv", "--kind", "hmm", "--states", "1,2", "--folds", "2", "-o", "b.zhat", folder=tmp_path
+    )
+    assert "cross-validated" in table.stdout
+    (tmp_path / "bad.csv").write_text("sequence,a,b\n0,1,2\n0,,3\n")
+    refused = zhat_program("score", "m.zhat", "bad.csv", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "bad.csv: line 3: column a: the value is missing" in refused.stderr
+    mixed = zhat_program("fit", "data.csv", "--states", "2", "-o", "c.zhat", folder=tmp_path)
+    assert "--states: is for --kind hmm" in mixed.stderr
