@@ -165,7 +165,8 @@ fn description(arg: &Arg) -> String {
     if !defaults.is_empty() && !arg.is_hide_default_value_set() && !flag {
         let _ = write!(text, " [default: `{}`]", defaults.join(","));
     }
-    text
+    // `a[0] [default: …]` would be a link.
+    text.replace("] [", "] &#91;")
 }
 
 /// Text without characters that have a meaning in a Markdown table.
