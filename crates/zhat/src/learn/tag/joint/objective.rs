@@ -1,4 +1,4 @@
-//! Training objective: B(θ)/N − ⟨μ̂, θ⟩/N + λ/2·(‖u‖² + ‖V‖²/1000), in nats per position, where B is a bound on A(θ).
+//! Training objective: (B(θ) − ⟨μ̂, θ⟩ + λ·(‖u‖² + ‖V‖²/1000))/N, in nats per position, where B is a bound on A(θ).
 //!
 //! The parameters are V_k (T × T), one weight u per offset, feature and tag, with U_m(t, w) = Σ_{f of w} u_{m, f, t}, one
 //! score per word that does not depend on the tag (optional), and the dual variables of the bound. ⟨μ̂, θ⟩ is linear in
@@ -13,13 +13,15 @@
 //!
 //! Cost of an evaluation: T additions per word and feature for the tables and for the derivative, and the bound.
 //!
-//! L-BFGS works on parameters divided by 1/√(frequency/T + λ), the inverse of the square root of the curvature when all
+//! L-BFGS works on parameters divided by 1/√(frequency/T + 2λ/N), the inverse of the square root of the curvature when all
 //! tags are equally probable.
 
 use super::bound::{Bound, Stop};
 use super::field::{Field, Slopes};
+use super::training::Training;
 use super::{Lexicon, Moments};
 use crate::error::Result;
+use crate::learn::tag::features::is_word_indicator;
 use crate::numeric::parallel::prelude::*;
 
 /// The penalty of V, relative to that of the features.
@@ -86,7 +88,11 @@ pub(super) struct Objective<'a> {
     pub layout: Layout,
     bound: Bound,
     length: usize,
+    /// 2λ/N, and this for the indicators of words.
     l2: f64,
+    l2_words: f64,
+    /// Whether a row of weights is that of the indicator of a word.
+    indicators: Vec<bool>,
     /// μ̂/N for all parameters except the dual variables.
     data: Vec<f64>,
     /// The factor between the parameters and the point of the search.
@@ -95,7 +101,8 @@ pub(super) struct Objective<'a> {
 }
 
 impl<'a> Objective<'a> {
-    pub fn new(moments: &Moments, lexicon: &'a Lexicon, bound: Bound, l2: f64, bias: bool) -> Result<Self> {
+    pub fn new(moments: &Moments, lexicon: &'a Lexicon, bound: Bound, how: &Training) -> Result<Self> {
+        let (l2, bias) = (2.0 * how.l2 / moments.length() as f64, how.word_scores);
         let tags = moments.tags();
         let layout = Layout::new(lexicon, tags, moments.context(), bias);
         let n = moments.length() as f64;
@@ -137,7 +144,10 @@ impl<'a> Objective<'a> {
         }
         scale.extend(own);
         let slopes = Slopes::new(&empty, duals);
-        Ok(Objective { lexicon, layout, bound, length: moments.length(), l2, data, scale, slopes })
+        let names = lexicon.features.iter().flat_map(|own| own.names.names());
+        let indicators = names.map(is_word_indicator).collect();
+        let (length, l2_words) = (moments.length(), l2 * how.word_penalty);
+        Ok(Objective { lexicon, layout, bound, length, l2, l2_words, indicators, data, scale, slopes })
     }
 
     /// The point of the search at which training starts: tags as a Markov chain, words independent of tags.
@@ -204,7 +214,11 @@ impl<'a> Objective<'a> {
                     sum -= self.data[i] * x;
                     *g -= self.data[i];
                     if i < penalised {
-                        let l2 = if i < of_pairs { PAIRS * l2 } else { l2 };
+                        let l2 = match i.checked_sub(of_pairs) {
+                            None => PAIRS * l2,
+                            Some(place) if self.indicators[place / tags] => self.l2_words,
+                            Some(_) => l2,
+                        };
                         sum += 0.5 * l2 * x * x;
                         *g += l2 * x;
                     }

@@ -14,7 +14,7 @@ use super::bound::Bound;
 use super::decode::Sentences;
 use super::objective::{Layout, Objective};
 use super::tagger::TagScore;
-use super::{JointTagger, Lexicon, Moments};
+use super::{JointTagger, Lexicon, Moments, Trained};
 use crate::error::{Error, Result};
 use crate::optimize::Lbfgs;
 use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, Range, options};
@@ -49,14 +49,18 @@ pub struct Training {
     pub min_count: usize,
     /// Whether every word has a score that does not depend on the tag.
     pub word_scores: bool,
-    /// λ in λ/2·‖θ‖², in nats per position.
+    /// λ in λ‖u‖², added to the negative log-likelihood of the corpus.
     pub l2: f64,
+    /// Factor of the penalty for the indicators of words.
+    pub word_penalty: f64,
     /// Maximum number of steps.
     pub iterations: usize,
     /// Early stopping: stops after this many steps without improvement on the validation corpus.
     pub patience: usize,
     /// Stops once no component of the scaled gradient exceeds this.
     pub tolerance: f64,
+    /// Steps of optimisation over the dual variables for the certificates of the likelihood at the end.
+    pub certifying: usize,
 }
 
 options!(Training {
@@ -68,7 +72,9 @@ options!(Training {
     l2: f64 => FROM_ZERO,
     iterations: usize => ITERATIONS,
     patience: usize => COUNT,
-    tolerance: f64 => FROM_ZERO
+    tolerance: f64 => FROM_ZERO,
+    word_penalty: f64 => FROM_ZERO,
+    certifying: usize => ITERATIONS
 });
 
 impl Default for Training {
@@ -79,10 +85,12 @@ impl Default for Training {
             bound: None,
             min_count: 2,
             word_scores: true,
-            l2: 5e-6,
+            l2: 0.5,
+            word_penalty: 1.0,
             iterations: 300,
             patience: 50,
             tolerance: 1e-6,
+            certifying: 40,
         }
     }
 }
@@ -128,6 +136,7 @@ impl TrainingCheckpoint {
             iterations: how.iterations,
             patience: how.patience,
             tolerance: how.tolerance,
+            certifying: how.certifying,
             ..self.how.clone()
         };
         same == *how && self.data == data
@@ -163,7 +172,7 @@ fn fingerprint(moments: &Moments, lexicon: &Lexicon, valid: Option<&Corpus>) -> 
 /// let text = "the_DT dog_NN barks_VBZ\nthe_DT cats_NNS bark_VBP\nthe_DT cat_NN walks_VBZ\n";
 /// let corpus = Corpus::parse(text.into(), "example", &ReadOptions::default())?;
 /// let run = Run::default();
-/// let how = Training::default().iterations(30);
+/// let how = Training::default().l2(1e-3).iterations(30);
 /// let tagger = train(&corpus, None, &how, None, &run, &mut |_| Ok(true))?;
 /// assert_eq!(tagger.tag_words(&["the", "frog", "talks"], &run)?, ["DT", "NN", "VBZ"]);
 /// # Ok::<(), zhat::Error>(())
@@ -177,6 +186,13 @@ pub fn train(
     watch: &mut dyn FnMut(&TrainingCheckpoint) -> Result<bool>,
 ) -> Result<JointTagger> {
     how.check()?;
+    if how.window.is_multiple_of(2) {
+        return Err(Error::argument(
+            "window",
+            format!("expected an odd number of words from 1 to 9, found {}", how.window),
+        ));
+    }
+    let run = &run.begun();
     let bound = how.bound.unwrap_or(Bound::tightest(how.context, how.window));
     if bound == Bound::Exact && how.window > 3 {
         let message = "`exact` needs at most 3 words; `cover` and `star` have no such limit";
@@ -188,7 +204,7 @@ pub fn train(
     let moments = Moments::of(corpus, &tags, &lexicon, how.context)?;
     let data = fingerprint(&moments, &lexicon, valid);
     let watched = valid.map(|valid| (valid, Sentences::new(valid.sentences(), &lexicon)));
-    let mut objective = Objective::new(&moments, &lexicon, bound, how.l2, how.word_scores)?;
+    let mut objective = Objective::new(&moments, &lexicon, bound, how)?;
     let layout = objective.layout.clone();
     let mut now = match from {
         Some(checkpoint) if checkpoint.fits(how, &data) => {
@@ -262,11 +278,22 @@ pub fn train(
             break;
         }
     }
+    let trained = Trained {
+        sentences: corpus.len(),
+        tokens: corpus.tokens(),
+        steps: now.progress.iteration,
+        objective: Some(now.progress.objective).filter(|value| value.is_finite()),
+        converged: now.progress.iteration < how.iterations && done(&now),
+        valid: now.best.as_ref().map(|_| (now.progress.best, now.best_value)),
+        log_likelihoods: Vec::new(),
+    };
     let mut point = now.best.take().unwrap_or_else(|| objective.parameters(now.search.point()));
     let duals = point.split_off(layout.bias);
     point.iter_mut().for_each(|x| *x = f64::from(*x as f32));
     drop(objective);
-    Ok(JointTagger { tags, lexicon, layout, point, bound, duals })
+    let mut tagger = JointTagger { tags, lexicon, layout, point, bound, duals, trained };
+    tagger.trained.log_likelihoods = tagger.certificates(&moments, how.certifying, run)?;
+    Ok(tagger)
 }
 
 /// The history of L-BFGS that fits the memory budget.
