@@ -20,7 +20,7 @@ def sentences(path: Path, column: int) -> list[Sentence]:
 
 
 def main() -> None:
-    """Arguments: training file, test file, column of the tags from 0, whether capitals divide tags (0 or 1)."""
+    """Arguments: training file, test file, column of the tags from 0, 1 if capitals divide tags or 0."""
     train, test = (sentences(Path(name), int(sys.argv[3])) for name in sys.argv[1:3])
     tagger = TnT(C=sys.argv[4] == "1")
     begun = time.process_time()

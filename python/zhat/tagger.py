@@ -98,14 +98,15 @@ class Tagger(Estimator):
     tags that the data do not have together. Training stops when the objective has fallen by less than the
     share `tol` in `period` steps.
 
-    With `objective="joint"`, tags and words are one Markov random field (the same paper), tokens are words, and
-    the cost of a step does not depend on the number of sentences. The objective is the negative log-likelihood of
-    tags and words, or `bound` on it ("exact", "cover" or "star"; the tightest if not given), plus l2·‖θ‖²;
-    `log_likelihoods_` has its certified lower bounds, per token, by every bound. `word_scores` are scores of words
-    that do not depend on the tag. Given the words, all answers are exact for both objectives.
+    With `objective="joint"`, tags and words are one Markov random field (the same paper), tokens are words,
+    and the cost of a step does not depend on the number of sentences. The objective is the negative
+    log-likelihood of tags and words by a `bound` on log Z ("exact", "cover" or "star"; the tightest if not
+    given), plus l2·‖θ‖². `log_likelihoods_` has the certified log-likelihood per token by every bound.
+    `word_scores` adds scores of words that do not depend on the tag. Given the words, all answers are exact
+    for both objectives.
 
-    Parameters that are None have the default of the objective: `l2` 1 or 0.5 (joint), `min_count` 0 or 2,
-    `max_iter` 1000 or 300, `patience` 10 or 50.
+    Parameters that are None have the default of the objective: `l2` 1 or 0.1 (joint), `min_count` 0 or 2,
+    `max_iter` 1000 or 300, `tol` 1e-5 or 1e-4, `patience` 10 or 50.
 
     >>> from zhat import Tagger
     >>> tagger = Tagger(l2=0.1).fit([["the", "dog"], ["a", "cat"]], [["DT", "NN"], ["DT", "NN"]])
@@ -135,7 +136,7 @@ class Tagger(Estimator):
         bound: str | None = None,
         word_scores: bool = True,
         max_iter: int | None = None,
-        tol: float = 1e-5,
+        tol: float | None = None,
         period: int = 10,
         patience: int | None = None,
         checkpoint: FilePath | None = None,
@@ -234,7 +235,7 @@ class Tagger(Estimator):
             "min_count": integer("min_count", self.min_count or 0),
             "all_possible": bool(self.all_possible),
             "iterations": integer("max_iter", 1000 if self.max_iter is None else self.max_iter),
-            "delta": real("tol", self.tol),
+            "delta": real("tol", 1e-5 if self.tol is None else self.tol),
             "period": integer("period", self.period),
             "patience": integer("patience", 10 if self.patience is None else self.patience),
         }
@@ -272,7 +273,7 @@ class Tagger(Estimator):
             raise InputError(f'objective: expected "conditional" or "joint", found {self.objective!r}')
         joint = self.objective == "joint"
         usual = Tagger()
-        others = ("l1", "all_possible", "hash_bits", "tol", "period") if joint else ("bound", "word_scores")
+        others = ("l1", "all_possible", "hash_bits") if joint else ("bound", "word_scores")
         for name in others:
             if getattr(self, name) != getattr(usual, name):
                 other = "conditional" if joint else "joint"
@@ -303,13 +304,15 @@ class Tagger(Estimator):
             "window": integer("words", self.words),
             "word_scores": bool(self.word_scores),
             "bound": self.bound,
+            "period": integer("period", self.period),
         }
         whole = {"min_count": self.min_count, "iterations": self.max_iter, "patience": self.patience}
         how.update({name: integer(name, value) for name, value in whole.items() if value is not None})
-        if self.l2 is not None:
-            how["l2"] = real("l2", self.l2)
-            if not math.isfinite(how["l2"]):
-                raise InputError(f"l2: expected a finite number, found {self.l2}")
+        for name, option, number in (("l2", "l2", self.l2), ("tol", "delta", self.tol)):
+            if number is not None:
+                how[option] = real(name, number)
+                if not math.isfinite(how[option]):
+                    raise InputError(f"{name}: expected a finite number, found {number}")
         checkpoint = (
             None if self.checkpoint is None else (self.checkpoint, real("keep_every", self.keep_every))
         )

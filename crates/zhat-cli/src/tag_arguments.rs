@@ -65,7 +65,7 @@ pub struct TagTrainArguments {
     /// Factor λ₁ of the penalty λ₁‖θ‖₁, which makes weights exactly 0 [default: 0]
     #[arg(long)]
     pub l1: Option<f64>,
-    /// Factor λ₂ of the penalty λ₂‖θ‖² [default: 1; joint: 0.5]
+    /// Factor λ₂ of the penalty λ₂‖θ‖² [default: 1; joint: 0.1]
     #[arg(long)]
     pub l2: Option<f64>,
     /// Drop attributes seen fewer times; with appendix-b only indicators of words [default: 0; joint: 2]
@@ -78,9 +78,6 @@ pub struct TagTrainArguments {
     /// Leave out the scores of words that do not depend on the tag from a joint tagger
     #[arg(long)]
     pub no_word_scores: bool,
-    /// Factor of the penalty
-    #[arg(long)]
-    pub word_penalty: Option<f64>,
     /// Steps of optimisation for the certified likelihoods of a joint tagger at the end [default: 40]
     #[arg(long, value_name = "STEPS")]
     pub certifying: Option<usize>,
@@ -100,7 +97,7 @@ pub struct TagTrainArguments {
     /// Maximum number of steps [default: 1000; joint: 300]
     #[arg(long)]
     pub iterations: Option<usize>,
-    /// Stop when the objective has fallen by less than this share over --period steps [default: 1e-5]
+    /// Stop when the objective has fallen by less than this share over --period steps [default: 1e-5; joint: 1e-4]
     #[arg(long)]
     pub delta: Option<f64>,
     /// The number of steps for --delta [default: 10]

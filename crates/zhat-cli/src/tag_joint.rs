@@ -23,8 +23,6 @@ fn refuse_others(arguments: &TagTrainArguments) -> Result<()> {
         (arguments.l1.is_some(), "--l1", "; `--l2` applies to both"),
         (arguments.all_possible, "--all-possible", "; joint taggers always have all weights"),
         (arguments.hash_bits.is_some(), "--hash-bits", ""),
-        (arguments.delta.is_some(), "--delta", "; `--iterations` limits the steps of both"),
-        (arguments.period.is_some(), "--period", "; `--iterations` limits the steps of both"),
     ];
     match conditional.iter().find(|(given, ..)| *given) {
         Some((_, name, instead)) => {
@@ -60,9 +58,10 @@ fn training(arguments: &TagTrainArguments) -> Training {
         .bound(bound)
         .min_count(arguments.min_count.unwrap_or(how.min_count))
         .word_scores(!arguments.no_word_scores)
-        .word_penalty(arguments.word_penalty.unwrap_or(how.word_penalty))
         .l2(arguments.l2.unwrap_or(how.l2))
         .iterations(arguments.iterations.unwrap_or(how.iterations))
+        .delta(arguments.delta.unwrap_or(how.delta))
+        .period(arguments.period.unwrap_or(how.period))
         .patience(arguments.patience.unwrap_or(how.patience))
         .certifying(arguments.certifying.unwrap_or(how.certifying))
 }

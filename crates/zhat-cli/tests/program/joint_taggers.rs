@@ -62,7 +62,7 @@ fn joint_taggers_are_trained_used_and_evaluated() {
     assert_eq!(told.matches("nats per token, certified").count(), 3, "{told}");
     let told =
         folder.ok(&["tag", "train", "train.txt", "--objective", "joint", "--words", "5", "-o", "n.zhat"]);
-    assert!(told.contains("exact       does not apply"), "{told}");
+    assert!(told.contains("does not apply"), "{told}");
     // Given the words, the probabilities of all sequences sum to 1.
     folder.write("short.txt", "the_DT cats_NNS\n");
     let all = folder.json(&["tag", "predict", "m.zhat", "short.txt", "-k", "1000"]);
@@ -111,8 +111,7 @@ fn options_and_files_that_do_not_apply_are_refused() {
         ran.stderr()
     };
     let joint = "tag train train.txt --objective joint -o m.zhat";
-    for option in ["--features w[0]", "--l1 1", "--hash-bits 9", "--all-possible", "--delta 1", "--period 3"]
-    {
+    for option in ["--features w[0]", "--l1 1", "--hash-bits 9", "--all-possible"] {
         let name = option.split(' ').next().unwrap();
         let told = refused(&format!("{joint} {option}"));
         assert!(told.contains(name) && told.contains("`--objective conditional` only"), "{told}");

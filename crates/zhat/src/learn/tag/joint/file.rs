@@ -141,6 +141,7 @@ struct Rest {
     best_iteration: usize,
     valid: Option<f64>,
     idle: usize,
+    recent: Vec<f64>,
     history: usize,
     has_value: bool,
     has_best: bool,
@@ -159,6 +160,7 @@ pub fn write_checkpoint(now: &TrainingCheckpoint, path: &Path) -> Result<()> {
         best_iteration: now.progress.best,
         valid: now.progress.valid,
         idle: now.idle,
+        recent: now.recent.clone(),
         history,
         has_value: here.is_some(),
         has_best: now.best.is_some(),
@@ -230,5 +232,6 @@ pub fn read_checkpoint(path: &Path) -> Result<TrainingCheckpoint> {
         best_value,
         best,
         idle: rest.idle,
+        recent: rest.recent,
     })
 }

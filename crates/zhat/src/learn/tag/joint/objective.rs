@@ -21,7 +21,6 @@ use super::field::{Field, Slopes};
 use super::training::Training;
 use super::{Lexicon, Moments};
 use crate::error::Result;
-use crate::learn::tag::features::is_word_indicator;
 use crate::numeric::parallel::prelude::*;
 
 /// The penalty of V, relative to that of the features.
@@ -88,11 +87,8 @@ pub(super) struct Objective<'a> {
     pub layout: Layout,
     bound: Bound,
     length: usize,
-    /// 2λ/N, and this for the indicators of words.
+    /// 2λ/N.
     l2: f64,
-    l2_words: f64,
-    /// Whether a row of weights is that of the indicator of a word.
-    indicators: Vec<bool>,
     /// μ̂/N for all parameters except the dual variables.
     data: Vec<f64>,
     /// The factor between the parameters and the point of the search.
@@ -144,10 +140,7 @@ impl<'a> Objective<'a> {
         }
         scale.extend(own);
         let slopes = Slopes::new(&empty, duals);
-        let names = lexicon.features.iter().flat_map(|own| own.names.names());
-        let indicators = names.map(is_word_indicator).collect();
-        let (length, l2_words) = (moments.length(), l2 * how.word_penalty);
-        Ok(Objective { lexicon, layout, bound, length, l2, l2_words, indicators, data, scale, slopes })
+        Ok(Objective { lexicon, layout, bound, length: moments.length(), l2, data, scale, slopes })
     }
 
     /// The point of the search at which training starts: tags as a Markov chain, words independent of tags.
@@ -214,11 +207,7 @@ impl<'a> Objective<'a> {
                     sum -= self.data[i] * x;
                     *g -= self.data[i];
                     if i < penalised {
-                        let l2 = match i.checked_sub(of_pairs) {
-                            None => PAIRS * l2,
-                            Some(place) if self.indicators[place / tags] => self.l2_words,
-                            Some(_) => l2,
-                        };
+                        let l2 = if i < of_pairs { PAIRS * l2 } else { l2 };
                         sum += 0.5 * l2 * x * x;
                         *g += l2 * x;
                     }

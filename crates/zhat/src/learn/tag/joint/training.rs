@@ -51,14 +51,14 @@ pub struct Training {
     pub word_scores: bool,
     /// λ in λ‖u‖², added to the negative log-likelihood of the corpus.
     pub l2: f64,
-    /// Factor of the penalty for the indicators of words.
-    pub word_penalty: f64,
     /// Maximum number of steps.
     pub iterations: usize,
     /// Early stopping: stops after this many steps without improvement on the validation corpus.
     pub patience: usize,
-    /// Stops once no component of the scaled gradient exceeds this.
-    pub tolerance: f64,
+    /// Stops when the objective has fallen by less than this share over `period` steps.
+    pub delta: f64,
+    /// The number of steps for `delta`.
+    pub period: usize,
     /// Steps of optimisation over the dual variables for the certificates of the likelihood at the end.
     pub certifying: usize,
 }
@@ -72,8 +72,8 @@ options!(Training {
     l2: f64 => FROM_ZERO,
     iterations: usize => ITERATIONS,
     patience: usize => COUNT,
-    tolerance: f64 => FROM_ZERO,
-    word_penalty: f64 => FROM_ZERO,
+    delta: f64 => FROM_ZERO,
+    period: usize => Range::whole(1, 1_000_000),
     certifying: usize => ITERATIONS
 });
 
@@ -85,11 +85,11 @@ impl Default for Training {
             bound: None,
             min_count: 2,
             word_scores: true,
-            l2: 0.5,
-            word_penalty: 1.0,
+            l2: 0.1,
             iterations: 300,
             patience: 50,
-            tolerance: 1e-6,
+            delta: 1e-4,
+            period: 10,
             certifying: 40,
         }
     }
@@ -123,6 +123,8 @@ pub struct TrainingCheckpoint {
     pub(super) best_value: f64,
     pub(super) best: Option<Vec<f64>>,
     pub(super) idle: usize,
+    /// The objectives of the last steps, oldest first.
+    pub(super) recent: Vec<f64>,
 }
 
 impl TrainingCheckpoint {
@@ -135,7 +137,7 @@ impl TrainingCheckpoint {
         let same = Training {
             iterations: how.iterations,
             patience: how.patience,
-            tolerance: how.tolerance,
+            delta: how.delta,
             certifying: how.certifying,
             ..self.how.clone()
         };
@@ -228,13 +230,17 @@ pub fn train(
                 best_value: f64::NEG_INFINITY,
                 best: None,
                 idle: 0,
+                recent: Vec::new(),
             }
         }
     };
     let done = |now: &TrainingCheckpoint| {
         let progress = now.progress;
+        let flat = now.recent.len() > how.period
+            && now.recent[0] - progress.objective < how.delta * progress.objective.abs();
         progress.iteration >= how.iterations
-            || progress.stationarity <= how.tolerance
+            || flat
+            || progress.stationarity == 0.0
             || now.idle >= IDLE
             || watched.is_some() && progress.iteration >= progress.best + how.patience.max(EVERY)
     };
@@ -250,10 +256,13 @@ pub fn train(
         let iteration = now.progress.iteration + 1;
         now.idle = if step.objective < now.least { 0 } else { now.idle + 1 };
         now.least = now.least.min(step.objective);
+        now.recent.push(step.objective);
+        if now.recent.len() > how.period + 1 {
+            now.recent.remove(0);
+        }
         let (mut best, mut accuracy) = (now.progress.best, now.progress.valid);
         if let Some((corpus, sentences)) = &watched {
-            let last = iteration == how.iterations || step.stationarity <= how.tolerance;
-            if iteration % EVERY == 0 || last {
+            if iteration % EVERY == 0 || iteration == how.iterations {
                 let point = objective.parameters(now.search.point());
                 let found = match run.install(|| sentences.best(&layout, &point, run)) {
                     Err(_) if clock.must_stop() => break,
