@@ -293,6 +293,7 @@ def chain(
     embeddings: tuple[NDArray[Any], NDArray[Any] | None] | None,
     factors: tuple[NDArray[Any], NDArray[Any]] | None,
     end: NDArray[Any] | None,
+    pattern: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Model: ...
 def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
 def hmm(
