@@ -105,7 +105,7 @@ class Tagger(Estimator):
     `word_scores` adds scores of words that do not depend on the tag. Given the words, all answers are exact
     for both objectives.
 
-    Parameters that are None have the default of the objective: `l2` 1 or 0.1 (joint), `min_count` 0 or 2,
+    Parameters that are None have the default of the objective: `l2` 1 or 0.5 (joint), `min_count` 0 or 2,
     `max_iter` 1000 or 300, `tol` 1e-5 or 1e-4, `patience` 10 or 50.
 
     >>> from zhat import Tagger

@@ -65,7 +65,7 @@ pub struct TagTrainArguments {
     /// Factor λ₁ of the penalty λ₁‖θ‖₁, which makes weights exactly 0 [default: 0]
     #[arg(long)]
     pub l1: Option<f64>,
-    /// Factor λ₂ of the penalty λ₂‖θ‖² [default: 1; joint: 0.1]
+    /// Factor λ₂ of the penalty λ₂‖θ‖² [default: 1; joint: 0.5]
     #[arg(long)]
     pub l2: Option<f64>,
     /// Drop attributes seen fewer times; with appendix-b only indicators of words [default: 0; joint: 2]

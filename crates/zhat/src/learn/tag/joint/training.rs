@@ -85,7 +85,7 @@ impl Default for Training {
             bound: None,
             min_count: 2,
             word_scores: true,
-            l2: 0.1,
+            l2: 0.5,
             iterations: 300,
             patience: 50,
             delta: 1e-4,
