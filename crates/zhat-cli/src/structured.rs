@@ -191,6 +191,14 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         Ok(true)
     })?;
     drop(attention);
+    if predictor.training().gap == f64::INFINITY {
+        let Some(time) = run.time() else { return Err(Error::Interrupted) };
+        return Err(Error::OverBudget {
+            needs: "training did not finish its first step in time".into(),
+            budget: units::precise_seconds(time.as_secs_f64()),
+            fitting: Vec::new(),
+        });
+    }
     if let (Some(path), Some(now)) = (kept, &newest) {
         write_predictor_checkpoint(now, path)?;
     }

@@ -49,6 +49,9 @@ const MOST_BETA: f64 = 256.0;
 /// Sums over all sets of a row are computed if they need at most this many seconds.
 const MOST_SECONDS: f64 = 0.5;
 
+/// Both ends of an interval and its confidence.
+type Interval = (f64, f64, f64);
+
 /// One row.
 pub(super) struct Row<'a> {
     pub form: &'a Form,
@@ -145,8 +148,8 @@ impl Row<'_> {
         self.form.width()
     }
 
-    /// log Z with an interval: the value, both ends and the confidence. `None` if it is exact.
-    fn log_partition(&self) -> Result<(f64, Option<(f64, f64, f64)>)> {
+    /// log Z with its interval; `None` if it is exact.
+    fn log_partition(&self) -> Result<(f64, Option<Interval>)> {
         if self.is_set() {
             let answer = self.ask(Query::LogPartition)?.into_estimate()?;
             let interval = match answer.guarantee {

@@ -20,8 +20,8 @@
 //! for any scores, Z_m being the sum over all ways to distribute the elements over m urns. Earlier elements of
 //! one urn contribute exp of the sum of their links. Merging blocks of equal sign increases Σ(e^x − 1), so one urn
 //! with all positive links and one with all negative links is the maximum. Without scores nothing is rejected.
-//! U is never above |Y| exp s_max, so this is never worse than rejection from uniform samples, up to the sums
-//! over m.
+//! Except for positions, U is never above |Y| exp s_max with the bound s_max of [`SpaceModel::range`], so this needs
+//! no more attempts than rejection from uniform samples.
 //!
 //! Time: O(n²) per attempt, Z/U attempts succeed. Memory: O(n²).
 

@@ -71,22 +71,18 @@ fn choose(model: &SpaceModel, beta: f64, count: usize, clock: &Clock<'_>) -> Res
     }
     let few = |tries: f64| tries <= MOST_TRIES && tries * count as f64 <= MOST_TRIES_OF_ALL;
     let mut random = streams.block(0);
-    match Sequential::new(model, beta) {
-        Some(sequential) => {
-            if few(sequential.tries(TRIAL_ATTEMPTS, &mut random)) {
-                return Ok(Sampler::Sequential);
-            }
-        }
-        None => {
-            let (mut structure, top, mut accepted) = (vec![0; model.width()], model.range().1, 0.0);
-            for _ in 0..TRIAL_SAMPLES {
-                model.space().uniform(&mut random, &mut structure, clock)?;
-                accepted += (beta * (model.score(&structure)? - top)).exp();
-            }
-            if few(TRIAL_SAMPLES as f64 / accepted) {
-                return Ok(Sampler::Rejection);
-            }
-        }
+    if let Some(sequential) = Sequential::new(model, beta)
+        && few(sequential.tries(TRIAL_ATTEMPTS, &mut random))
+    {
+        return Ok(Sampler::Sequential);
+    }
+    let (mut structure, top, mut accepted) = (vec![0; model.width()], model.range().1, 0.0);
+    for _ in 0..TRIAL_SAMPLES {
+        model.space().uniform(&mut random, &mut structure, clock)?;
+        accepted += (beta * (model.score(&structure)? - top)).exp();
+    }
+    if few(TRIAL_SAMPLES as f64 / accepted) {
+        return Ok(Sampler::Rejection);
     }
     if matches!(model.structures(), Structures::Permutations(_) | Structures::Partitions(_)) {
         let forecast = Oracle::default().forecast(model, Query::Sample(count), &Run::default());
