@@ -1,9 +1,11 @@
 """Sparse and banded transitions, and transitions per sequence, against dense tables."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 import zhat
 from zhat import ops
 
@@ -33,7 +35,7 @@ def test_answers_are_those_of_the_table(per_step, dtype):
     for query in ("log_partition", "entropy", "marginals"):
         got, want = getattr(sparse, query)().value, getattr(dense, query)().value
         np.testing.assert_allclose(got, want, atol=tolerance)
-    value, gradient = ops.log_partition_and_gradient(sparse, np.ones(3))
+    _, gradient = ops.log_partition_and_gradient(sparse, np.ones(3))
     _, other = ops.log_partition_and_gradient(dense, np.ones(3))
     np.testing.assert_allclose(gradient.transitions, other.transitions[..., exists], atol=tolerance)
     np.testing.assert_allclose(gradient.end, other.end, atol=tolerance)
@@ -43,8 +45,8 @@ def test_answers_are_those_of_the_table(per_step, dtype):
 
 
 def test_objects_with_the_attributes_of_a_csr_matrix():
-    emissions, table, data, indices, indptr, exists = example()
-    backwards = np.concatenate([np.arange(a, b)[::-1] for a, b in zip(indptr, indptr[1:], strict=False)])
+    emissions, _, data, indices, indptr, _ = example()
+    backwards = np.concatenate([np.arange(a, b)[::-1] for a, b in pairwise(indptr)])
     csr = SimpleNamespace(format="csr", data=data[backwards], indices=indices[backwards], indptr=indptr)
     chain = zhat.Chain(emissions, csr)
     assert chain.indices.tolist() == indices.tolist()

@@ -51,9 +51,9 @@ from .rankings import LabelRanker
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
-from .sparse import Sparse
 from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
+from .sparse import Sparse
 from .tagger import Tagger, Tagging, read_tagged
 
 __all__ = [

@@ -58,7 +58,7 @@ class _Sequences(Batched):
     def transitions(self) -> NDArray[Any] | None:
         """The transition scores; `None` if they are factored or of low rank.
 
-        The shape is (N, N), (T − 1, N, N) or (B, T − 1, N, N); with `indptr` and `indices` (E,) or (T − 1, E).
+        The shape is (N, N), (T − 1, N, N) or (B, T − 1, N, N); of sparse ones (E,) or (T − 1, E).
         """
         return self._parameters.get("transitions")
 
@@ -164,9 +164,9 @@ class Chain(_Sequences, kind="chain"):
     `emissions` is (T, N) for one sequence of T positions and N states, or (B, T, N) for a batch of B
     sequences that share all other parameters; only the first `lengths[b]` positions of sequence b are used.
     `transitions` is (N, N), with row i for transitions from state i, (T − 1, N, N) for one table per step, or
-    (B, T − 1, N, N) for one table per sequence and step. Sparse transitions are a `zhat.Sparse` or a CSR matrix of
-    SciPy whose entries are log scores; transitions that are not listed have weight zero. They can also be given
-    as the scores (E,) or (T − 1, E) of the entries with `indptr` and `indices`.
+    (B, T − 1, N, N) for one table per sequence and step. Sparse transitions are a `zhat.Sparse` or a CSR
+    matrix of SciPy whose entries are log scores; transitions that are not listed have weight zero. They can
+    also be given as the scores (E,) or (T − 1, E) of the entries with `indptr` and `indices`.
     Alternatively, embeddings `left` and `right` (N, D) define transition(i, j) = left[i] · right[j]; `right`
     defaults to `left`. Log factors `log_left` and `log_right` (N, R) define exp(transition(i, j)) =
     Σᵣ exp(log_left[i, r] + log_right[j, r]), a matrix of rank R. In both cases the table is never computed.
@@ -238,24 +238,25 @@ class Chain(_Sequences, kind="chain"):
         factors = None
         if log_left is not None and log_right is not None:
             factors = like("log_left", log_left), like("log_right", log_right)
+        table: Any = transitions
         sparse = unpacked(transitions)
         if sparse is not None:
             if indptr is not None or indices is not None:
                 raise InputError("indptr: the sparse table already has it")
-            transitions, indices, indptr = sparse
+            table, indices, indptr = sparse
         lists = None
-        if (indptr is None) != (indices is None) or (indptr is not None and transitions is None):
+        if (indptr is None) != (indices is None) or (indptr is not None and table is None):
             raise InputError("indices: sparse transitions need transitions, indptr and indices")
         if indptr is not None:
             starts, targets, order = pattern(indices, indptr)
             lists = starts, targets
-            if order is not None and transitions is not None:
-                transitions = np.asarray(transitions)[..., order]
+            if order is not None:
+                table = np.asarray(table)[..., order]
         self._native = _zhat.chain(
             np.zeros(states, array.dtype) if start is None else scores("start", start, array.dtype),
             batched,
             [steps] * size if lengths is None else integers("lengths", lengths),
-            None if transitions is None else like("transitions", transitions),
+            None if table is None else like("transitions", table),
             embeddings,
             factors,
             None if end is None else like("end", end),

@@ -13,9 +13,9 @@ from .errors import InputError
 class Sparse:
     """A sparse table of log scores: row i has the entries `indptr[i]` to `indptr[i + 1] − 1`.
 
-    Entry e has the score `data[e]` and leads to state `indices[e]`. Transitions that are not listed have weight
-    zero. `data` is (E,), or (T − 1, E) for scores that differ by step. The attributes are those of SciPy's
-    `csr_array` and `csr_matrix`, which can be used instead.
+    Entry e has the score `data[e]` and leads to state `indices[e]`. Transitions that are not listed have
+    weight zero. `data` is (E,), or (T − 1, E) for scores that differ by step. The attributes are those of
+    SciPy's `csr_array` and `csr_matrix`, which can be used instead.
 
     >>> import numpy as np, zhat
     >>> table = zhat.Sparse([0.5, -0.5, 0.0], indices=[0, 1, 1], indptr=[0, 2, 3])
@@ -48,7 +48,9 @@ class Sparse:
         if lower < 0 or upper < 0:
             raise InputError("lower and upper: expected numbers of at least 0")
         if values.ndim != 2 or values.shape[1] != width:
-            raise InputError(f"band: found shape {values.shape}, expected (N, lower + upper + 1) = (N, {width})")
+            raise InputError(
+                f"band: found shape {values.shape}, expected (N, lower + upper + 1) = (N, {width})"
+            )
         states = len(values)
         columns = np.arange(states)[:, np.newaxis] - lower + np.arange(width)
         exists = (columns >= 0) & (columns < states)
@@ -57,15 +59,19 @@ class Sparse:
 
 
 def unpacked(table: Any) -> tuple[Any, Any, Any] | None:
-    """Values, indices and indptr of a sparse table: an object with these attributes, or `None` for an array."""
+    """The values, indices and indptr of an object with these attributes; `None` for an array."""
     if all(hasattr(table, name) for name in ("indptr", "indices", "data")):
         if getattr(table, "format", "csr") != "csr":
-            raise InputError(f"transitions: found the sparse format {table.format}, expected csr; use .tocsr()")
+            raise InputError(
+                f"transitions: found the sparse format {table.format}, expected csr; use .tocsr()"
+            )
         return table.data, table.indices, table.indptr
     return None
 
 
-def pattern(indices: Any, indptr: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+def pattern(
+    indices: Any, indptr: Any
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
     """Indptr and indices with ascending rows, and the order of the entries if they had to be sorted."""
     starts, targets = _integers("indptr", indptr), _integers("indices", indices)
     lengths = np.diff(starts)
