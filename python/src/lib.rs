@@ -25,6 +25,7 @@ mod sequence;
 mod sequence_mrf;
 mod space;
 mod tag;
+mod tag_joint;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -178,6 +179,8 @@ mod _zhat {
     use super::space::{random_space, space_model, space_model_of, space_score};
     #[pymodule_export]
     use super::tag::{Tagger, read_tagged, tag_spans, train_tagger, word_attributes};
+    #[pymodule_export]
+    use super::tag_joint::train_joint_tagger;
     #[pymodule_export]
     use super::{
         format_bytes, format_low, format_number, format_seconds, format_value, machine, methods, processors,

@@ -51,6 +51,7 @@ from .rankings import LabelRanker
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
+from .sparse import Sparse
 from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
 from .tagger import Tagger, Tagging, read_tagged
@@ -103,6 +104,7 @@ __all__ = [
     "SemiMarkov",
     "SequenceMrf",
     "SpaceModel",
+    "Sparse",
     "Tagger",
     "Tagging",
     "TextScore",

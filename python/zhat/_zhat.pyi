@@ -84,6 +84,7 @@ __all__ = [
     "sparse_relaxed_trees",
     "tag_spans",
     "train_hmm",
+    "train_joint_tagger",
     "train_language_model",
     "train_predictor",
     "train_stochastic",
@@ -292,6 +293,7 @@ def chain(
     embeddings: tuple[NDArray[Any], NDArray[Any] | None] | None,
     factors: tuple[NDArray[Any], NDArray[Any]] | None,
     end: NDArray[Any] | None,
+    pattern: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Model: ...
 def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
 def hmm(
@@ -630,6 +632,8 @@ class Tagger:
     @property
     def tags(self) -> list[str]: ...
     @property
+    def window(self) -> tuple[int, int] | None: ...
+    @property
     def template(self) -> str | None: ...
     @property
     def training(self) -> str: ...
@@ -670,8 +674,16 @@ def read_tagged(
     word: str | None,
     sequence: str | None,
 ) -> tuple[list[list[str]], list[list[str | None]]]: ...
-def word_attributes(words: list[str], count: int) -> list[list[tuple[str, float]]]: ...
+def word_attributes(words: list[str], count: int, ends: int) -> list[list[tuple[str, float]]]: ...
 def tag_spans(tags: list[str]) -> list[tuple[int, int, str]]: ...
+def train_joint_tagger(
+    words: list[list[str]],
+    tags: list[list[str]],
+    how: str,
+    valid: tuple[list[list[str]], list[list[str]]] | None,
+    checkpoint: tuple[str | os.PathLike[str], float] | None,
+    run: Run,
+) -> tuple[Tagger, list[tuple[int, float]]]: ...
 def train_tagger(
     sentences: list[list[list[tuple[str, float]]]],
     tags: list[list[str]],

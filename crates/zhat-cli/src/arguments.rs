@@ -703,7 +703,8 @@ pub struct ChainArguments {
     /// Form of the transitions
     #[arg(long, value_enum, default_value_t = Form::Shared)]
     pub transitions: Form,
-    /// Dimension of the embeddings of factored transitions, or rank of low-rank ones
+    /// Dimension of the embeddings of factored transitions, rank of low-rank ones, transitions from each state
+    /// of sparse ones, or states on each side of a band
     #[arg(long, default_value_t = 8)]
     pub rank: usize,
     /// Use the same embeddings on the left and on the right
@@ -730,6 +731,14 @@ pub enum Form {
     Factored,
     /// Log factors of a matrix of low rank; for chains only
     LowRank,
+    /// One table per sequence and step; for chains only
+    PerSequence,
+    /// A list of transitions from each state; for chains only
+    Sparse,
+    /// The same with scores for each step; for chains only
+    SparsePerStep,
+    /// Transitions to neighbouring states; for chains only
+    Banded,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

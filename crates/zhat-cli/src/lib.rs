@@ -26,6 +26,7 @@ mod structured;
 mod structured_arguments;
 mod tag;
 mod tag_arguments;
+mod tag_joint;
 mod tips;
 mod tree_arguments;
 

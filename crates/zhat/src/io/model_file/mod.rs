@@ -21,7 +21,8 @@
 //! | `lengths` | U64 \[B\] | number of positions of each sequence |
 //! | `start` | F \[N\] | start scores |
 //! | `emissions` | F \[B, T, N\] | emission scores; scores after the end of a sequence are ignored |
-//! | `transitions` | F \[N, N\] or \[T − 1, N, N\] | transition scores, shared or per step; or instead |
+//! | `transitions` | F \[N, N\], \[T − 1, N, N\] or \[B, T − 1, N, N\] | transition scores, shared, per step, or per sequence and step; or instead |
+//! | `indptr`, `indices`, `transitions` | U64 \[N + 1\], U64 \[E\], F \[E\] or \[T − 1, E\] | sparse transitions, shared or per step: row i has the entries `indptr[i]` to `indptr[i + 1]` − 1 with the target states `indices`, ascending |
 //! | `left`, `right` | F \[N, D\] | the embeddings of factored transitions; `right` defaults to `left` |
 //! | `log_left`, `log_right` | F \[N, R\] | the log factors of low-rank transitions |
 //!

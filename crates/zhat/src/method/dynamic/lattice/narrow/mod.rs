@@ -90,10 +90,11 @@ impl<F: Real> Tables<F> {
             row
         };
         let (mut matrix, mut transposed) = (Aligned::zeros(states * width), Aligned::zeros(states * width));
-        let mut entry = F::ONE;
+        let (mut entry, mut logs) = (F::ONE, Vec::new());
         for i in 0..if steps > 1 { states } else { 0 } {
             let row: &mut [F] = &mut matrix[i * width..][..states];
-            lattice.steps.log_row(0, i, row);
+            lattice.steps.log_row(0, i, &mut logs);
+            row.copy_from_slice(&logs);
             let least = row.iter().copied().filter(|&x| x > F::NEG_INFINITY);
             let mut least = [least.fold(F::ZERO, |a, b| if b < a { b } else { a })];
             F::exp_in_place(&mut least);
