@@ -317,6 +317,8 @@ struct Substitute<'a, N> {
 impl<N: Number> Kernel for Substitute<'_, N> {
     type Output = ();
 
+    // Iterators are not inlined into functions with more instructions.
+    #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Substitute { reach, stride, start, found } = self;
