@@ -332,10 +332,12 @@ pub struct FitArguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum OptimizerArgument {
-    /// L-BFGS if the objective is smooth and exact, otherwise FISTA
+    /// L-BFGS if the objective is smooth and exact, otherwise FISTA; EM for a hidden Markov model
     Auto,
     /// Limited-memory BFGS; neither with --l1 nor with a randomized method
     Lbfgs,
+    /// Expectation-maximisation; with --kind hmm only
+    Em,
     /// Accelerated proximal gradients
     Fista,
 }
