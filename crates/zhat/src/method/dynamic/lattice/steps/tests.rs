@@ -3,6 +3,7 @@
 use super::naive::{self, Naive};
 use super::*;
 use crate::method::dynamic::lattice::Edges;
+use crate::model::Pattern;
 use crate::numeric::{Matrix, multiply};
 use crate::random::{Stream, Streams};
 
