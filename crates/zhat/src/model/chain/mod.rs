@@ -374,16 +374,20 @@ impl<F: Real> Chain<F> {
         &self.transitions
     }
 
+    /// The log-transition of sequence b from state i at position t to state j at position t + 1.
+    pub(super) fn transition(&self, b: usize, t: usize, i: usize, j: usize) -> f64 {
+        let first = match self.transitions {
+            Transitions::PerSequence(_) => b * (self.steps - 1),
+            _ => 0,
+        };
+        self.transitions.score(self.states(), first + t, i, j)
+    }
+
     /// The score of a path of states.
     pub fn score(&self, b: usize, path: &[usize]) -> f64 {
         let emissions: f64 = path.iter().enumerate().map(|(t, &i)| self.emission(b, t)[i].to_f64()).sum();
         let pairs = path.windows(2).enumerate();
-        let first_table = match self.transitions {
-            Transitions::PerSequence(_) => b * (self.steps - 1),
-            _ => 0,
-        };
-        let score = |t: usize, i, j| self.transitions.score(self.states(), first_table + t, i, j);
-        let transitions: f64 = pairs.map(|(t, p)| score(t, p[0], p[1])).sum();
+        let transitions: f64 = pairs.map(|(t, p)| self.transition(b, t, p[0], p[1])).sum();
         let first = path.first().map_or(0.0, |&i| self.start[i].to_f64());
         let last = path.last().zip(self.end()).map_or(0.0, |(&i, end)| end[i].to_f64());
         first + emissions + transitions + last

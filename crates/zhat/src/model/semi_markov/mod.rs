@@ -107,12 +107,11 @@ impl<F: Real> SemiMarkov<F> {
 
     /// The score of a segmentation, given as (state, length) of each segment in order.
     pub fn score(&self, b: usize, segments: &[(usize, usize)]) -> f64 {
-        let states = self.chain.states();
         let (mut t, mut total, mut before) = (0, 0.0, None);
         for &(state, length) in segments {
             total += match before {
                 None => self.chain.start()[state].to_f64(),
-                Some(from) => self.chain.transitions().score(states, t - 1, from, state),
+                Some(from) => self.chain.transition(b, t - 1, from, state),
             };
             total += self.segment(b, t, length)[state].to_f64();
             total += (t..t + length).map(|t| self.chain.emission(b, t)[state].to_f64()).sum::<f64>();
