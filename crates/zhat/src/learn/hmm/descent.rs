@@ -114,7 +114,7 @@ impl Work<'_> {
         }
         if now.progress.step >= self.how.iterations || search.point().is_empty() {
             let mut unused = vec![0.0; search.point().len()];
-            let value = objective(&search.point().to_vec(), &mut unused)?;
+            let value = objective(search.point(), &mut unused)?;
             now.progress.objective = -value * rows;
             return Ok(Some(search.point().is_empty()));
         }

@@ -204,7 +204,7 @@ impl Durations {
             }
             let mut search = Lbfgs::new(coordinates_of(shape).to_vec(), HISTORY);
             let mut objective = |at: &[f64], gradient: &mut [f64]| -> Result<f64> {
-                if at.iter().any(|x| !(x.abs() <= WIDEST)) {
+                if !at.iter().all(|x| x.abs() <= WIDEST) {
                     return Ok(f64::INFINITY);
                 }
                 let (logs, derivatives) = negative_binomial(shape_of(at), longest);
