@@ -192,7 +192,6 @@ mod _zhat {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         simd::check().map_err(Failure)?;
-        zhat::learn::hmm::register();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

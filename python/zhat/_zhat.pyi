@@ -293,6 +293,7 @@ def chain(
     embeddings: tuple[NDArray[Any], NDArray[Any] | None] | None,
     factors: tuple[NDArray[Any], NDArray[Any]] | None,
     end: NDArray[Any] | None,
+    pattern: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Model: ...
 def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
 def hmm(
@@ -546,6 +547,10 @@ class Hmm:
     @property
     def parameter_count(self) -> int: ...
     def parameters(self) -> list[tuple[str, NDArray[np.float64]]]: ...
+    @property
+    def ties(self) -> list[int]: ...
+    @property
+    def durations(self) -> tuple[str, int] | None: ...
     def unreachable(self) -> list[int]: ...
     def log_likelihoods(
         self, values: NDArray[np.float64], lengths: list[int], run: Run
@@ -589,6 +594,8 @@ def hmm_of(
     means: NDArray[np.float64],
     covariances: NDArray[np.float64],
     weights: NDArray[np.float64],
+    durations: NDArray[np.float64],
+    ties: list[int],
 ) -> Hmm: ...
 def train_predictor(
     inputs: Inputs,
