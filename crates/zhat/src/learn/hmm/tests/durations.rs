@@ -16,9 +16,9 @@ fn run() -> Run {
 }
 
 fn random_model(case: usize, random: &mut Stream) -> (Hmm, Sequences) {
-    let (hmm, data) = random_case(FAMILIES[case % FAMILIES.len()], case % 3 == 0, random);
+    let (hmm, data) = random_case(FAMILIES[case % FAMILIES.len()], case.is_multiple_of(3), random);
     let (states, longest) = (hmm.states(), 1 + random.below(7));
-    let durations = if case % 2 == 0 {
+    let durations = if case.is_multiple_of(2) {
         Durations::free(states, (0..states).flat_map(|_| distribution(longest, true, random)).collect())
     } else {
         let shapes = (0..states).flat_map(|_| [0.2 + 3.0 * random.uniform(), 0.05 + 0.9 * random.uniform()]);
@@ -35,7 +35,7 @@ fn segmentations(hmm: &Hmm, data: &Sequences, sequence: usize) -> Vec<(Vec<(usiz
     let mut scores = vec![0.0; length * width];
     hmm.emissions().part().density(&context).log_density(data.sequence(sequence), width, &mut scores);
     let mut found = Vec::new();
-    let mut open: Vec<(Vec<(usize, usize)>, usize, f64)> = vec![(Vec::new(), 0, 0.0)];
+    let mut open = vec![(Vec::<(usize, usize)>::new(), 0, 0.0)];
     while let Some((segments, t, weight)) = open.pop() {
         if t == length {
             found.push((segments, weight));
@@ -71,12 +71,12 @@ fn passes_agree_with_enumeration() {
         let (mut start, mut moves) = (vec![0.0; states], vec![0.0; states * states]);
         let (mut lasting, mut marginals) = (vec![0.0; states * longest], vec![0.0; data.rows() * states]);
         let mut most = Vec::new();
-        for sequence in 0..data.count() {
+        for (sequence, &found) in logs.iter().enumerate() {
             let all = segmentations(&hmm, &data, sequence);
             let weights: Vec<f64> = all.iter().map(|(_, weight)| *weight).collect();
             let log = if weights.is_empty() { f64::NEG_INFINITY } else { log_sum_exp(&weights) };
-            let close = logs[sequence] == log || (logs[sequence] - log).abs() < 1e-10 * (1.0 + log.abs());
-            assert!(close, "case {case}: {} {log}", logs[sequence]);
+            let close = found == log || (found - log).abs() < 1e-10 * (1.0 + log.abs());
+            assert!(close, "case {case}: {found} {log}");
             most.push(weights.iter().copied().fold(f64::NEG_INFINITY, f64::max));
             let rows = data.range(sequence);
             for (segments, weight) in all.iter().filter(|(_, weight)| *weight > f64::NEG_INFINITY) {
@@ -174,7 +174,7 @@ fn training_never_falls_and_finds_the_durations() {
     for case in 0..60 {
         let family = FAMILIES[case % FAMILIES.len()];
         let (_, data) = random_case(family, case % 3 == 0, &mut random);
-        let form = if case % 2 == 0 { DurationForm::Free } else { DurationForm::NegativeBinomial };
+        let form = if case.is_multiple_of(2) { DurationForm::Free } else { DurationForm::NegativeBinomial };
         let how = Learning::default().iterations(6).tolerance(0.0).least_variance(0.01);
         let how = how.durations(form).max_duration(6).duration_prior(if case % 4 == 0 { 1.5 } else { 1.0 });
         let mut objectives = Vec::new();
@@ -206,9 +206,9 @@ fn training_never_falls_and_finds_the_durations() {
         let known = train_supervised(&data, &states, 2, hmm.family(), &how, &run()).unwrap();
         let Emissions::Gaussian(normals) = trained.model.emissions() else { panic!("gaussian") };
         let order = if normals.means()[0] < normals.means()[1] { [0, 1] } else { [1, 0] };
-        for n in 0..2 {
+        for (n, &place) in order.iter().enumerate() {
             // About 300 segments per state with standard deviation √2: five standard errors are 0.41.
-            let (found, counted) = (mean(&trained.model, order[n]), mean(&known.model, n));
+            let (found, counted) = (mean(&trained.model, place), mean(&known.model, n));
             assert!((found - mean(&hmm, n)).abs() < 0.5, "{form:?} {found}");
             assert!((counted - mean(&hmm, n)).abs() < 0.5, "{form:?} {counted}");
         }

@@ -261,18 +261,18 @@ pub fn train(
             now.recent.remove(0);
         }
         let (mut best, mut accuracy) = (now.progress.best, now.progress.valid);
-        if let Some((corpus, sentences)) = &watched {
-            if iteration % EVERY == 0 || iteration == how.iterations {
-                let point = objective.parameters(now.search.point());
-                let found = match run.install(|| sentences.best(&layout, &point, run)) {
-                    Err(_) if clock.must_stop() => break,
-                    found => found?,
-                };
-                let score = TagScore::of(corpus, &tags, &found, &|_| true).accuracy();
-                accuracy = Some(score);
-                if score > now.best_value {
-                    (now.best_value, now.best, best) = (score, Some(point), iteration);
-                }
+        if let Some((corpus, sentences)) = &watched
+            && (iteration % EVERY == 0 || iteration == how.iterations)
+        {
+            let point = objective.parameters(now.search.point());
+            let found = match run.install(|| sentences.best(&layout, &point, run)) {
+                Err(_) if clock.must_stop() => break,
+                found => found?,
+            };
+            let score = TagScore::of(corpus, &tags, &found, &|_| true).accuracy();
+            accuracy = Some(score);
+            if score > now.best_value {
+                (now.best_value, now.best, best) = (score, Some(point), iteration);
             }
         }
         now.progress = TrainingProgress {
