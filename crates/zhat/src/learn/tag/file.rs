@@ -20,7 +20,7 @@ use super::{Dictionary, TagSet, Tagger, Template};
 use crate::error::{Error, Result};
 use crate::io::tensor_file::{self, TensorFile};
 use crate::io::write_atomically;
-use crate::optimize::{Lbfgs, Owlqn};
+use crate::optimize::{Lbfgs, Memory, Owlqn};
 use crate::tensor::{Tensor, TensorMap};
 
 const KIND: &str = "tagger";
@@ -213,22 +213,13 @@ pub fn write_tagger_checkpoint(now: &TaggerCheckpoint, path: &Path) -> Result<()
     let finite = |number: f64| number.is_finite().then_some(number);
     let mut tensors = Vec::new();
     let (history, value) = {
-        let (point, history, here, pairs): (_, _, _, Vec<_>) = match &now.search {
-            Search::Lbfgs(lbfgs) => {
-                let (point, history, here, pairs) = lbfgs.parts();
-                (point, history, here, pairs.collect())
-            }
-            Search::Owlqn(owlqn) => {
-                let (point, history, here, pairs) = owlqn.parts();
-                (point, history, here, pairs.collect())
-            }
-        };
+        let (point, history, here, pairs) = now.search.memory().parts();
         let (size, count) = (point.len(), pairs.len());
         tensors.push(Tensor::new("point", &[size], point));
         if let Some((_, gradient)) = here {
             tensors.push(Tensor::new("gradient", &[size], gradient));
         }
-        let pieces = pairs.into_iter().flat_map(|(s, y)| [s, y]).map(Cow::Borrowed).collect();
+        let pieces = pairs.flat_map(|(s, y)| [s, y]).map(Cow::Borrowed).collect();
         tensors.push(Tensor::of_pieces::<f64>("pairs", &[count, 2, size], pieces));
         (history, here.map(|here| here.0))
     };
@@ -274,9 +265,10 @@ pub fn read_tagger_checkpoint(path: &Path) -> Result<TaggerCheckpoint> {
         (s.to_vec(), y.to_vec())
     };
     let pairs: Vec<(Vec<f64>, Vec<f64>)> = pairs.chunks_exact((2 * size).max(1)).map(pair).collect();
+    let memory = Memory::from_parts(point, rest.history, here, pairs);
     let search = match rest.how.l1 > 0.0 {
-        true => Search::Owlqn(Owlqn::from_parts(point, rest.how.l1, rest.history, here, pairs)),
-        false => Search::Lbfgs(Lbfgs::from_parts(point, rest.history, here, pairs)),
+        true => Search::Owlqn(Owlqn::from_memory(rest.how.l1, memory)),
+        false => Search::Lbfgs(Lbfgs::from_memory(memory)),
     };
     let best = match rest.best {
         Some((step, loss)) => {

@@ -10,8 +10,10 @@
 pub(crate) mod design;
 pub(crate) mod lattice;
 pub(crate) mod objective;
+pub(crate) mod query;
 mod rows;
 mod second_order;
+pub(crate) mod sums;
 mod sweep;
 mod train;
 mod viterbi;

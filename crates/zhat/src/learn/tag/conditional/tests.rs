@@ -5,7 +5,8 @@ use super::super::file::{parse_tagger, read_tagger_checkpoint, write_tagger, wri
 use super::super::{Corpus, Inputs, ReadOptions, Tagger, Template};
 use super::design::{Design, Wanted};
 use super::lattice::Lattice;
-use super::objective::{Objective, Transitions};
+use super::objective::Objective;
+use super::sums::Transitions;
 use super::*;
 use crate::Run;
 use crate::random::Streams;

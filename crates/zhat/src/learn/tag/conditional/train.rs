@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::super::examples::Examples;
 use super::super::{Inputs, Tagger};
 use super::design::{Design, Wanted};
-use super::objective::{Objective, log_loss};
+use super::objective::Objective;
+use super::query::log_loss;
 use crate::error::{Error, Result};
-use crate::optimize::{Lbfgs, Owlqn};
+use crate::optimize::{Lbfgs, Memory, Owlqn};
 use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, Range, options};
 use crate::run::Run;
 
@@ -95,11 +96,16 @@ pub(crate) enum Search {
 }
 
 impl Search {
-    pub fn point(&self) -> &[f64] {
+    /// The point with its history.
+    pub fn memory(&self) -> &Memory {
         match self {
-            Search::Lbfgs(lbfgs) => lbfgs.point(),
-            Search::Owlqn(owlqn) => owlqn.point(),
+            Search::Lbfgs(lbfgs) => lbfgs.memory(),
+            Search::Owlqn(owlqn) => owlqn.memory(),
         }
+    }
+
+    pub fn point(&self) -> &[f64] {
+        self.memory().parts().0
     }
 }
 
