@@ -19,3 +19,4 @@ mod signals;
 mod spaces;
 mod structured;
 mod tables;
+mod tagging;

@@ -98,7 +98,8 @@ impl Owlqn {
             if self.memory.pairs.is_empty() { (1.0 / dot(&pseudo, &pseudo).sqrt()).min(1.0) } else { 1.0 };
         for _ in 0..TRIALS {
             let next: Vec<f64> = self
-                .memory.point
+                .memory
+                .point
                 .iter()
                 .zip(direction.iter().zip(&pseudo))
                 .map(|(&x, (d, p))| {

@@ -54,10 +54,8 @@ impl<'a> Objective<'a> {
 
     /// Bytes of the blocks and tables.
     pub fn bytes(design: &Design, data: &Numbered) -> f64 {
-        let triples = if design.order == 2 { design.tags * design.tags } else { 0 };
-        let work = (2 * triples + 2 * design.width()) * design.width();
         8.0 * ((divided(data).len() + 1) as f64 * design.table() as f64)
-            + 8.0 * (divided(data).len() * work) as f64
+            + divided(data).len() as f64 * Work::bytes(design)
             + data.bytes()
             + Singles::bytes(design, data)
     }
@@ -111,21 +109,8 @@ impl<'a> Objective<'a> {
     /// Expected minus observed transitions.
     fn transition_gradient(&self, transitions: &Transitions, out: &mut [f64]) {
         let (n, width) = (self.design.tags, self.design.width());
-        let sum = |of: fn(&Work) -> &[f64], at: usize| -> f64 {
-            self.blocks.iter().map(|block| of(&block.work)[at]).sum()
-        };
-        let mut pairs = vec![0.0; n * width];
-        let mut triples = vec![0.0; transitions.triples.len()];
-        for (at, p) in pairs.iter_mut().enumerate() {
-            *p =
-                sum(|work| &work.pair_sums, at) * transitions.forward[at] + sum(|work| &work.exact_pairs, at);
-        }
-        for (at, p) in triples.iter_mut().enumerate() {
-            let fast = sum(|work| &work.triple_sums, at) * transitions.both[at];
-            *p = fast + sum(|work| &work.exact_triples, at);
-            // The exact pairs contain those of the triples; the fast ones only the first pair of a sentence.
-            pairs[at % (n * width)] += fast;
-        }
+        let works: Vec<&Work> = self.blocks.iter().map(|block| &block.work).collect();
+        let (pairs, triples) = transitions.expected(&works, n, width);
         let place = |a: u16, b: u16| usize::from(a) * width + usize::from(b);
         let (of_pairs, of_triples) = out.split_at_mut(self.design.pairs.len());
         for (out, &[a, b]) in of_pairs.iter_mut().zip(&self.design.pairs) {

@@ -179,7 +179,8 @@ impl Singles {
     /// The number of entries.
     fn count(design: &Design, data: &Numbered) -> usize {
         let of = |item: u32| design.starts[item as usize + 1] - design.starts[item as usize];
-        let token = |t: usize| data.items[data.splits[t]..data.ends[t]].iter().map(|&item| of(item)).sum::<usize>();
+        let token =
+            |t: usize| data.items[data.splits[t]..data.ends[t]].iter().map(|&item| of(item)).sum::<usize>();
         (0..data.tokens()).map(token).sum()
     }
 
@@ -229,8 +230,7 @@ impl Singles {
         let (rows, others) = gradient.split_at_mut(design.dense * design.width());
         let vectors = design.width() / LANES;
         let rows = rows.as_chunks_mut().0;
-        let task =
-            Spread { data, vectors, tokens: tokens.clone(), rows, residuals: residuals.as_chunks().0 };
+        let task = Spread { data, vectors, tokens: tokens.clone(), rows, residuals: residuals.as_chunks().0 };
         sized!(SizedSpread, task, vectors);
         for (token, own) in tokens.zip(residuals.chunks_exact(design.width())) {
             self.each(token, |place, tag, weight| others[place] += weight * own[tag]);

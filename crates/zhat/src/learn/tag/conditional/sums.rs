@@ -14,11 +14,11 @@ pub(crate) struct Transitions {
     /// Scores of triples, tags² × width; empty for the first order.
     pub triples: Vec<f64>,
     /// exp(pair − shift), tags × width, 0 beyond the tags.
-    pub(super) forward: Vec<f64>,
+    forward: Vec<f64>,
     /// The same transposed.
     backward: Vec<f64>,
     /// exp(pair + triple − triple shift), tags² × width.
-    pub(super) both: Vec<f64>,
+    both: Vec<f64>,
     shift: f64,
     both_shift: f64,
 }
@@ -49,6 +49,23 @@ impl Transitions {
         let both = exponentials(&sums, both_shift);
         Transitions { pairs, triples, forward, backward, both, shift, both_shift }
     }
+
+    /// The expected numbers of pairs and triples, from the sums of some sentences.
+    pub(super) fn expected(&self, works: &[&Work], tags: usize, width: usize) -> (Vec<f64>, Vec<f64>) {
+        let sum = |of: fn(&Work) -> &[f64], at: usize| -> f64 { works.iter().map(|work| of(work)[at]).sum() };
+        let mut pairs = vec![0.0; tags * width];
+        let mut triples = vec![0.0; self.triples.len()];
+        for (at, p) in pairs.iter_mut().enumerate() {
+            *p = sum(|work| &work.pair_sums, at) * self.forward[at] + sum(|work| &work.exact_pairs, at);
+        }
+        for (at, p) in triples.iter_mut().enumerate() {
+            let fast = sum(|work| &work.triple_sums, at) * self.both[at];
+            *p = fast + sum(|work| &work.exact_triples, at);
+            // The exact pairs contain those of the triples; the fast ones only the first pair of a sentence.
+            pairs[at % (tags * width)] += fast;
+        }
+        (pairs, triples)
+    }
 }
 
 /// Memory for the sums of one sentence, used for one after the other.
@@ -61,11 +78,11 @@ pub(super) struct Work {
     beta: Vec<f64>,
     pub marginals: Vec<f64>,
     /// Σ of expected pairs without their weights: width × width.
-    pub pair_sums: Vec<f64>,
+    pair_sums: Vec<f64>,
     /// Expected pairs, from sentences outside the range of the fast sums: tags × width.
-    pub exact_pairs: Vec<f64>,
-    pub triple_sums: Vec<f64>,
-    pub exact_triples: Vec<f64>,
+    exact_pairs: Vec<f64>,
+    triple_sums: Vec<f64>,
+    exact_triples: Vec<f64>,
 }
 
 impl Work {
@@ -79,6 +96,12 @@ impl Work {
             exact_triples: vec![0.0; triples],
             ..Work::default()
         }
+    }
+
+    /// Bytes of memory, without those that grow with the sentence.
+    pub fn bytes(design: &Design) -> f64 {
+        let triples = if design.order == 2 { design.tags * design.tags } else { 0 };
+        8.0 * ((2 * triples + 2 * design.width()) * design.width()) as f64
     }
 
     pub fn clear(&mut self) {

@@ -1,5 +1,7 @@
 //! The conditional tagger against enumeration of all sequences of tags and finite differences.
 
+mod stochastic;
+
 use super::super::examples::Examples;
 use super::super::file::{parse_tagger, read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
 use super::super::{Corpus, Inputs, ReadOptions, Tagger, Template};
