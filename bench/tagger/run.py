@@ -1,4 +1,4 @@
-"""Compares the conditional tagger with CRFsuite on CoNLL-2000 chunking. Run by `cargo xtask bench tagger`."""
+"""Compares taggers with CRFsuite and with NLTK's TnT. Run by `cargo xtask bench tagger`."""
 
 import argparse
 import json
@@ -12,6 +12,8 @@ from typing import Any
 
 from common import tables
 
+import words
+
 # CRFsuite's benchmark: words and parts of speech in a window of two.
 WORDS = ((-2,), (-1,), (0,), (1,), (2,), (-1, 0), (0, 1))
 SPEECH = (*WORDS[:5], (-2, -1), (-1, 0), (0, 1), (1, 2), (-2, -1, 0), (-1, 0, 1), (0, 1, 2))
@@ -23,6 +25,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--zhat", required=True, type=Path, metavar="PROGRAM", help="the program to compare")
     parser.add_argument("--l2", type=float, default=1.0, help="the penalty of both (1)")
     parser.add_argument("--sentences", type=int, default=10**9, help="use only the first sentences")
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=["chunking", "words"],
+        default=["chunking", "words"],
+        help="what to compare (all)",
+    )
     parser.add_argument("--note", default="", help="a sentence about the machine for the header")
     parser.add_argument("-o", "--output", type=Path, help="the file of the results")
     return parser.parse_args()
@@ -86,8 +95,28 @@ def f1(predicted: list[list[str]], observed: list[list[str]]) -> float:
 
 
 def main() -> None:
-    """Trains and tags with every program."""
+    """Runs the parts and writes their tables."""
     given = arguments()
+    parts = []
+    if "chunking" in given.parts:
+        parts.append(chunking(given))
+    if "words" in given.parts:
+        data = Path(os.environ["ZHAT_DATA"]) / "data" / "ud-ewt"
+        parts.append(words.comparison(given.zhat, data, len(os.sched_getaffinity(0))))
+    lines = [
+        "# Taggers: comparison with CRFsuite and TnT",
+        "",
+        f"{tables.processor()}. {given.note}".strip(),
+        "",
+    ]
+    text = "\n".join([*lines, *parts])
+    print(text)
+    if given.output is not None:
+        given.output.write_text(text)
+
+
+def chunking(given: argparse.Namespace) -> str:
+    """Trains and tags CoNLL-2000 with every program."""
     data = Path(os.environ["ZHAT_DATA"]) / "data" / "conll2000"
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -139,17 +168,18 @@ def main() -> None:
         "F1",
         "tagging s",
     )
-    lines = ["# Taggers: comparison with CRFsuite", ""]
-    lines += [f"{tables.processor()}; python-crfsuite {version('python-crfsuite')}. {given.note}".strip(), ""]
+    lines = [
+        "## Chunking: comparison with CRFsuite",
+        "",
+        f"python-crfsuite {version('python-crfsuite')}.",
+        "",
+    ]
     lines += tables.header(names)
     for name, threads, answer, processor, memory, quality, tagging in rows:
         cells = [name, str(threads), str(answer["steps"]), f"{answer['seconds']:.1f}", f"{processor:.1f}"]
         cells += [f"{memory:.0f}", f"{answer['objective']:.4f}", f"{quality:.2f}", f"{tagging:.2f}"]
         lines.append(tables.line(cells))
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if given.output is not None:
-        given.output.write_text(text)
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -27,9 +27,8 @@ ELSEWHERE = {
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
     **{
-        f"bench/{name}/{file}.md": f"bench/{name}/{file.lower()}.md"
-        for name in ("exact", "bounds", "chain", "word2vec")
-        for file in ("README", "RESULTS")
+        f"bench/{path.parent.name}/{path.name}": f"bench/{path.parent.name}/{path.stem.lower()}.md"
+        for path in sorted((ROOT / "bench").glob("*/*.md"))
     },
 }
 LINK = re.compile(r"(?<!!)(\[(?:[^\]\\]|\\.)*\]\()([^)\s]+)(\))")

@@ -104,9 +104,14 @@ fn form(argument: &str, given: (&str, usize, bool)) -> PyResult<TransitionForm> 
         ("per-step", ..) => Ok(TransitionForm::PerStep),
         ("factored", rank, tied) => Ok(TransitionForm::Factored { rank, tied }),
         ("low-rank", rank, _) => Ok(TransitionForm::LowRank { rank }),
+        ("per-sequence", ..) => Ok(TransitionForm::PerSequence),
+        ("sparse", entries, _) => Ok(TransitionForm::Sparse { entries, per_step: false }),
+        ("sparse-per-step", entries, _) => Ok(TransitionForm::Sparse { entries, per_step: true }),
+        ("banded", width, _) => Ok(TransitionForm::Banded { lower: width, upper: width }),
         (other, ..) => {
-            let message =
-                format!("there is no form `{other}`; there are shared, per-step, factored and low-rank");
+            let known =
+                "shared, per-step, per-sequence, factored, low-rank, sparse, sparse-per-step and banded";
+            let message = format!("there is no form `{other}`; there are {known}");
             Err(error::argument(argument, message))
         }
     }

@@ -148,6 +148,8 @@ pub fn hmm_of(
     means: PyReadonlyArray1<'_, f64>,
     covariances: PyReadonlyArray1<'_, f64>,
     weights: PyReadonlyArray1<'_, f64>,
+    durations: PyReadonlyArray1<'_, f64>,
+    ties: Vec<usize>,
 ) -> PyResult<Hmm> {
     let start = start.as_slice()?.to_vec();
     let states = start.len();
@@ -169,7 +171,14 @@ pub fn hmm_of(
         }
         _ => Emissions::Gaussian(normals(states)?),
     };
-    Ok(Hmm::of(hmm::Hmm::new(start, vector(&transitions)?, emissions).map_err(Failure)?))
+    let mut made = hmm::Hmm::new(start, vector(&transitions)?, emissions).map_err(Failure)?;
+    made = made.with_ties(&ties).map_err(Failure)?;
+    let durations = vector(&durations)?;
+    if !durations.is_empty() {
+        let durations = hmm::Durations::free(states, durations).map_err(Failure)?;
+        made = made.with_durations(durations).map_err(Failure)?;
+    }
+    Ok(Hmm::of(made))
 }
 
 #[pymethods]
@@ -235,6 +244,18 @@ impl Hmm {
         Ok(found)
     }
 
+    /// The groups of states that share their emissions; empty if none do.
+    #[getter]
+    fn ties(&self) -> Vec<usize> {
+        self.inner.ties().to_vec()
+    }
+
+    /// The form of the durations and the longest one; `None` for those of a Markov chain.
+    #[getter]
+    fn durations(&self) -> Option<(&'static str, usize)> {
+        self.inner.durations().map(|own| (own.form().name(), own.longest()))
+    }
+
     /// The states that no sequence can reach.
     fn unreachable(&self) -> Vec<usize> {
         self.inner.unreachable()
@@ -291,7 +312,7 @@ impl Hmm {
         Ok((values, PyArray1::from_vec(py, states)))
     }
 
-    /// The chain of the states given observations.
+    /// The chain of the states given observations, or the semi-Markov chain of a model with durations.
     fn chain(
         &self,
         py: Python<'_>,
@@ -300,6 +321,12 @@ impl Hmm {
         run: &Run,
     ) -> PyResult<Model> {
         let (data, model) = (sequences(&values, &lengths)?, self.inner.clone());
-        Ok(Model::of(run.supervise(py, move |run| model.chain(&data, run))?))
+        let made = run.supervise(py, move |run| {
+            Ok(match model.durations() {
+                Some(_) => zhat::Model::from(model.segments(&data, run)?),
+                None => model.chain(&data, run)?.into(),
+            })
+        })?;
+        Ok(Model::of(made))
     }
 }

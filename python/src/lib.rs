@@ -25,6 +25,7 @@ mod sequence;
 mod sequence_mrf;
 mod space;
 mod tag;
+mod tag_joint;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -179,6 +180,8 @@ mod _zhat {
     #[pymodule_export]
     use super::tag::{Tagger, read_tagged, tag_spans, train_tagger, train_tagger_file, word_attributes};
     #[pymodule_export]
+    use super::tag_joint::train_joint_tagger;
+    #[pymodule_export]
     use super::{
         format_bytes, format_low, format_number, format_seconds, format_value, machine, methods, processors,
         run_program,
@@ -189,7 +192,6 @@ mod _zhat {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         simd::check().map_err(Failure)?;
-        zhat::learn::hmm::register();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -44,7 +44,7 @@ fn build<F: Precision>(
         return Err(shape_error("nodes", nodes.shape(), "(V, N)"));
     };
     let tables = (edges.len(), "(E, N, N)");
-    let given = Given { array: interactions, left, right, factors: None };
+    let given = Given { array: interactions, left, right, factors: None, pattern: None };
     let interactions = transitions_of("interactions", n, tables, &given)?;
     let nodes = array::in_place("nodes", &nodes)?;
     Ok(py.detach(|| PairwiseGraph::new(n, nodes, edges, interactions)).map_err(Failure)?)

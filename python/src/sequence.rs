@@ -1,8 +1,8 @@
 //! Chains and semi-Markov chains, built from arrays that are used in place.
 
-use numpy::{PyArrayDyn, PyUntypedArrayMethods};
+use numpy::{PyArrayDyn, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use zhat::model::{Segments, Transitions, Values};
+use zhat::model::{Pattern, Segments, Transitions, Values};
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{self, Precision};
@@ -15,7 +15,8 @@ type Segment = (usize, usize);
 
 /// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and
 /// `transitions` (N, N) or (T − 1, N, N), or `embeddings`: left and optionally right (N, D), or `factors`: the
-/// log factors of low-rank transitions, (N, R) each; optionally `end` (N).
+/// log factors of low-rank transitions, (N, R) each; optionally `end` (N). With `pattern`, `transitions` are the
+/// scores of the entries of compressed sparse rows (first entries of the rows, target states): (E) or (T − 1, E).
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn chain(
@@ -27,10 +28,12 @@ pub fn chain(
     embeddings: Option<Embeddings<'_>>,
     factors: Option<Pair<'_>>,
     end: Option<&Bound<'_, PyAny>>,
+    pattern: Option<Lists<'_>>,
 ) -> PyResult<Model> {
     let (left, right) =
         embeddings.as_ref().map_or((None, None), |(left, right)| (Some(left), right.as_ref()));
-    let given = Given { array: transitions, left, right, factors: factors.as_ref() };
+    let given =
+        Given { array: transitions, left, right, factors: factors.as_ref(), pattern: pattern.as_ref() };
     if emissions.cast::<PyArrayDyn<f32>>().is_ok() {
         Ok(Model::of(build::<f32>(py, [Some(start), end], emissions, lengths, &given)?))
     } else {
@@ -91,12 +94,16 @@ type Embeddings<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
 /// Two arrays: the log factors of low-rank transitions.
 type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
+/// The first entries of the rows of a sparse table, and the target states of its entries.
+type Lists<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>);
+
 /// The arrays of one form of transitions; the others are `None`.
 pub struct Given<'a, 'py> {
     pub array: Option<&'a Bound<'py, PyAny>>,
     pub left: Option<&'a Bound<'py, PyAny>>,
     pub right: Option<&'a Bound<'py, PyAny>>,
     pub factors: Option<&'a Pair<'py>>,
+    pub pattern: Option<&'a Lists<'py>>,
 }
 
 /// Transitions of a chain or interactions of a graph with n states: one table, as many tables as `tables`
@@ -115,7 +122,10 @@ pub fn transitions_of<F: Precision>(
             other => Err(shape_error(name, other, &format!("(N, {letter}) with N = {n}"))),
         }
     };
-    let &Given { array, left, right, factors } = given_as;
+    let &Given { array, left, right, factors, pattern } = given_as;
+    if let (Some(array), Some((starts, targets))) = (array, pattern) {
+        return sparse(name, n, tables, array, (starts, targets));
+    }
     if let Some((left, right)) = factors {
         let (left, shape) = rows("log_left", left, "R")?;
         let right = given("log_right", right, &shape, "(N, R) as log_left")?;
@@ -125,6 +135,13 @@ pub fn transitions_of<F: Precision>(
         (Some(array), None) if typed::<F>(name, array)?.ndim() == 3 => {
             Ok(Transitions::PerStep(given(name, array, &[tables, n, n], meaning)?))
         }
+        (Some(array), None) if typed::<F>(name, array)?.ndim() == 4 => {
+            let &[batch, ..] = typed::<F>(name, array)?.shape() else {
+                return Err(error::argument(name, "expected four axes"));
+            };
+            let shape = [batch, tables, n, n];
+            Ok(Transitions::PerSequence(given(name, array, &shape, "(B, T − 1, N, N)")?))
+        }
         (Some(array), None) => Ok(Transitions::Shared(given(name, array, &[n, n], "(N, N)")?)),
         (None, Some(left)) => {
             let (left, shape) = rows("left", left, "D")?;
@@ -133,6 +150,26 @@ pub fn transitions_of<F: Precision>(
         }
         _ => Err(error::argument(name, "either these or left is needed")),
     }
+}
+
+/// Sparse transitions: one score per entry, or one row of them per step.
+fn sparse<F: Precision>(
+    name: &str,
+    n: usize,
+    tables: usize,
+    array: &Bound<'_, PyAny>,
+    (starts, targets): (&PyReadonlyArray1<'_, i64>, &PyReadonlyArray1<'_, i64>),
+) -> PyResult<Transitions<F>> {
+    // A negative number becomes one that is out of range.
+    let starts = starts.as_array().iter().map(|&x| usize::try_from(x).unwrap_or(usize::MAX)).collect();
+    let targets = targets.as_array().iter().map(|&x| u32::try_from(x).unwrap_or(u32::MAX)).collect();
+    let pattern = Pattern::new(n, starts, targets).map_err(Failure)?;
+    let (entries, per_step) = (pattern.len(), typed::<F>(name, array)?.ndim() == 2);
+    let values = match per_step {
+        true => given(name, array, &[tables, entries], "(T − 1, E)")?,
+        false => given(name, array, &[entries], "(E,)")?,
+    };
+    Ok(Transitions::Sparse { pattern, values, per_step })
 }
 
 /// A semi-Markov chain from a chain and segment scores (L, N) or (B, T, L, N), used in place.

@@ -10,10 +10,10 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyBytes;
 use zhat::internal::io::write_atomically;
 use zhat::internal::units;
-use zhat::learn::tag::file::{
-    parse_tagger, read_tagger, read_tagger_checkpoint, write_tagger, write_tagger_checkpoint,
-};
-use zhat::learn::tag::{self, Examples, Inputs, Learning, ReadOptions, Template, features};
+use zhat::learn::tag::file::{read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
+use zhat::learn::tag::joint::JointTagger;
+use zhat::learn::tag::joint::file::write_joint_tagger;
+use zhat::learn::tag::{self, AnyTagger, Examples, Inputs, Learning, ReadOptions, Template, features};
 use zhat::{Error, Result};
 
 use crate::error::{self, Failure};
@@ -72,9 +72,10 @@ pub fn read_tagged(
     Ok((words, tags))
 }
 
-/// The attributes of the words of a sentence: those of the `count` nearest words.
+/// The attributes of the words of a sentence: those of the `count` nearest words, and those of tags beyond the
+/// sentence at distances up to `ends`.
 #[pyfunction]
-pub fn word_attributes(words: Vec<PyBackedStr>, count: i32) -> PyResult<Vec<Vec<(String, f64)>>> {
+pub fn word_attributes(words: Vec<PyBackedStr>, count: i32, ends: i32) -> PyResult<Vec<Vec<(String, f64)>>> {
     if count < 1 || count % 2 == 0 || count > 99 {
         return Err(error::argument("words", format!("expected an odd number from 1 to 99, found {count}")));
     }
@@ -86,6 +87,11 @@ pub fn word_attributes(words: Vec<PyBackedStr>, count: i32) -> PyResult<Vec<Vec<
             let place = usize::try_from(token + i64::from(offset)).ok();
             let word = place.and_then(|place| words.get(place)).map_or(features::BOUNDARY, |word| &**word);
             features::each(word, offset, &mut scratch, &mut |name| own.push((name.to_owned(), 1.0)));
+        }
+        for distance in (1..=ends).flat_map(|k| [-k, k]) {
+            if !(0..words.len() as i64).contains(&(token + i64::from(distance))) {
+                own.push((features::end(distance), 1.0));
+            }
         }
         all.push(own);
     }
@@ -103,6 +109,8 @@ pub fn tag_spans(tags: Vec<PyBackedStr>) -> Vec<(usize, usize, String)> {
 #[pyclass(frozen, module = "zhat._zhat")]
 pub struct Tagger {
     inner: Arc<tag::Tagger>,
+    /// The joint tagger whose distribution of tags given words `inner` is.
+    joint: Option<Arc<JointTagger>>,
 }
 
 /// Trains a tagger; `how` is a JSON object, `words` is the number of nearest words whose features were taken, if any,
@@ -198,7 +206,7 @@ pub fn train_tagger(
             tag::train(examples, &how, given, from, run, watch)
         })
     })?;
-    Ok((Tagger { inner: Arc::new(tagger) }, steps))
+    Ok((Tagger { inner: Arc::new(tagger), joint: None }, steps))
 }
 
 /// Called after every step with the state of training.
@@ -269,10 +277,31 @@ pub fn train_tagger_file(
             tag::train_file(&stream, &template, hash_bits, &how, None, from, run, watch)
         })
     })?;
-    Ok((Tagger { inner: Arc::new(tagger) }, steps))
+    Ok((Tagger { inner: Arc::new(tagger), joint: None }, steps))
 }
 
 impl Tagger {
+    pub fn joint(joint: Arc<JointTagger>, inner: tag::Tagger) -> Self {
+        Tagger { inner: Arc::new(inner), joint: Some(joint) }
+    }
+
+    fn of(any: AnyTagger) -> Result<Self> {
+        Ok(match any {
+            AnyTagger::Conditional(tagger) => Tagger { inner: Arc::new(tagger), joint: None },
+            AnyTagger::Joint(joint) => {
+                let inner = joint.given_words()?;
+                Tagger::joint(Arc::new(joint), inner)
+            }
+        })
+    }
+
+    fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        match &self.joint {
+            Some(joint) => write_joint_tagger(joint, out),
+            None => write_tagger(&self.inner, out),
+        }
+    }
+
     /// The sentences with the numbers of the tagger's attributes.
     fn inputs(&self, sentences: &Bound<'_, PyAny>, tags: Option<&Tags>) -> PyResult<Inputs> {
         let inputs = std::cell::RefCell::new(Inputs::default());
@@ -316,22 +345,22 @@ impl Tagger {
 impl Tagger {
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Tagger { inner: Arc::new(py.detach(|| read_tagger(&path)).map_err(Failure)?) })
+        Ok(py.detach(|| AnyTagger::read(&path).and_then(Tagger::of)).map_err(Failure)?)
     }
 
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
-        Ok(Tagger { inner: Arc::new(parse_tagger(data, "").map_err(Failure)?) })
+        Ok(AnyTagger::parse(data, "").and_then(Tagger::of).map_err(Failure)?)
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = Vec::new();
-        write_tagger(&self.inner, &mut bytes)?;
+        self.write(&mut bytes)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let write = || write_atomically(&path, |out| write_tagger(&self.inner, out));
+        let write = || write_atomically(&path, |out| self.write(out));
         Ok(py.detach(write).map_err(Failure)?)
     }
 
@@ -339,6 +368,12 @@ impl Tagger {
     #[getter]
     fn tags(&self) -> Vec<String> {
         self.inner.tags().names().to_vec()
+    }
+
+    /// K and the number of nearest words of a joint tagger; `None` for a conditional one.
+    #[getter]
+    fn window(&self) -> Option<(usize, usize)> {
+        self.joint.as_ref().map(|joint| (joint.context(), joint.lexicon().window()))
     }
 
     /// The template of the attributes, if they were not given.
@@ -350,8 +385,11 @@ impl Tagger {
     /// How it was trained, as JSON.
     #[getter]
     fn training(&self) -> PyResult<String> {
-        serde_json::to_string(self.inner.training())
-            .map_err(|wrong| error::argument("training", wrong.to_string()))
+        let text = match &self.joint {
+            Some(joint) => serde_json::to_string(joint.trained()),
+            None => serde_json::to_string(self.inner.training()),
+        };
+        text.map_err(|wrong| error::argument("training", wrong.to_string()))
     }
 
     /// The numbers of attributes, of parameters, and of those that are not 0.
@@ -364,7 +402,7 @@ impl Tagger {
     fn forbidding(&self, transitions: Vec<(String, String)>) -> PyResult<Self> {
         let mut inner = (*self.inner).clone();
         inner.forbid(&transitions).map_err(Failure)?;
-        Ok(Tagger { inner: Arc::new(inner) })
+        Ok(Tagger { inner: Arc::new(inner), joint: self.joint.clone() })
     }
 
     /// The largest weights: feature, tag, value, and whether it is a transition.

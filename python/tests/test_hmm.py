@@ -131,6 +131,72 @@ def test_missing_values_symbols_and_the_chain() -> None:
     assert chain.log_partition().value == pytest.approx(weather.score(words), rel=1e-10)
 
 
+def test_descent_finds_the_optimum_of_em() -> None:
+    model = zhat.Hmm.from_parameters(
+        [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], means=[[-1.0], [1.5]], covars=[[1.0], [0.5]]
+    )
+    X, _ = model.sample(300, seed=4)
+    options = {"tol": 1e-9, "max_iter": 2000, "warm_start": True}
+    em, descent = (
+        zhat.Hmm.from_parameters(
+            model.startprob_, model.transmat_, means=model.means_, covars=model.covars_, **options
+        )
+        .set_params(optimizer=optimizer, start_prior=1.5)
+        .fit(X)
+        for optimizer in ("em", "lbfgs")
+    )
+    assert descent.converged_
+    assert descent.objective_ == pytest.approx(em.objective_, rel=1e-6)
+    np.testing.assert_allclose(descent.means_, em.means_, atol=1e-2)
+    with pytest.raises(zhat.InputError, match="batch: is for optimizer=em"):
+        zhat.Hmm(2, optimizer="lbfgs", batch=1).fit(X, [100, 200])
+    with pytest.raises(zhat.InputError, match="optimizer: expected one of em, lbfgs"):
+        zhat.Hmm(2, optimizer="adam").fit(X)
+
+
+@pytest.mark.parametrize("durations", ["free", "negative-binomial"])
+def test_durations(durations: str, tmp_path: Path) -> None:
+    table = np.zeros((2, 10))
+    table[0, 5:8], table[1, 1:3] = 1 / 3, 1 / 2
+    true = zhat.Hmm.from_parameters(
+        [0.5, 0.5], [[0, 1], [1, 0]], means=[[-3.0], [3.0]], covars=[[1.0], [1.0]], durations=table
+    )
+    assert (true.durations, true.max_duration) == ("free", 10)
+    X, states = true.sample(600, seed=2)
+    lengths = [200, 150, 250]
+    model = zhat.Hmm(2, durations=durations, max_duration=10).fit(X, lengths)
+    order = np.argsort(model.means_[:, 0])
+    means = model.durations_ @ np.arange(1, 11)
+    # About 67 segments per state with standard deviation 0.8 and 0.5: five standard errors are 0.5.
+    np.testing.assert_allclose(means[order], [7.0, 2.5], atol=0.5)
+    assert np.mean(order[states] == model.predict(X, lengths)) > 0.97
+    log, posteriors = model.score_samples(X, lengths)
+    np.testing.assert_allclose(posteriors.sum(axis=1), 1.0, atol=1e-12)
+    chain = model.chain(X, lengths)
+    assert isinstance(chain, zhat.SemiMarkov)
+    assert np.sum(chain.log_partition().value) == pytest.approx(log, rel=1e-10)
+    model.save(tmp_path / "m.zhat")
+    again = zhat.Hmm.load(tmp_path / "m.zhat")
+    assert (again.durations, again.score(X, lengths)) == (durations, model.score(X, lengths))
+
+
+def test_tied_states() -> None:
+    X = np.concatenate([RANDOM.normal(size=(60, 1)), 4 + RANDOM.normal(size=(60, 1))])
+    model = zhat.Hmm(3, ties=[0, 1, 0], tol=1e-3).fit(X)
+    np.testing.assert_array_equal(model.means_[0], model.means_[2])
+    np.testing.assert_array_equal(model.covars_[0], model.covars_[2])
+    # 2 starts, 6 transitions, 2 means and 2 variances.
+    assert model.aic(X) == pytest.approx(2 * 12 - 2 * model.score(X))
+    with pytest.raises(zhat.InputError, match="ties: 2 entries for 3 states"):
+        zhat.Hmm(3, ties=[0, 1]).fit(X)
+
+
+def test_targets_in_the_place_of_lengths_are_ignored_with_a_warning() -> None:
+    X = RANDOM.normal(size=(10, 1))
+    with pytest.warns(UserWarning, match="one entry per row and is not a list of lengths"):
+        zhat.Hmm(max_iter=5).fit(X, np.arange(10))
+
+
 def test_resume_gives_the_same_bits(tmp_path: Path) -> None:
     X = np.concatenate([RANDOM.normal(size=(60, 1)), 2 + RANDOM.normal(size=(60, 1))])
     with warnings.catch_warnings():
@@ -210,6 +276,29 @@ def test_the_program(tmp_path: Path) -> None:
         "fit", "data.csv", "--kind", "hmm", "--states", "1,2", "--folds", "2", "-o", "b.zhat", folder=tmp_path
     )
     assert "cross-validated" in table.stdout
+    lasting = zhat_program(
+        *fit,
+        "--durations",
+        "free",
+        "--max-duration",
+        "8",
+        "--ties",
+        "0,0",
+        "--optimizer",
+        "lbfgs",
+        folder=tmp_path,
+    )
+    assert lasting.returncode == 0, lasting.stderr
+    semi = zhat_program("logz", "m.zhat", "--input", "data.csv", "--json", folder=tmp_path)
+    assert sum(json.loads(semi.stdout)["value"]) == pytest.approx(
+        json.loads(lasting.stdout)["log_likelihood"], rel=1e-9
+    )
+    for query in (["map"], ["marginals"], ["sample", "-n", "2"]):
+        done = zhat_program(*query, "m.zhat", "--input", "data.csv", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert len(zhat_program("sample", "m.zhat", "--length", "5", folder=tmp_path).stdout.splitlines()) == 6
+    refused = zhat_program(*fit, "--optimizer", "fista", folder=tmp_path)
+    assert "fista is for --kind mrf" in refused.stderr
     (tmp_path / "bad.csv").write_text("sequence,a,b\n0,1,2\n0,,3\n")
     refused = zhat_program("score", "m.zhat", "bad.csv", folder=tmp_path)
     assert refused.returncode == 2

@@ -345,6 +345,41 @@ def test_dense_label_graphs_are_sampled() -> None:
     assert np.isnan(restored._predictor.training[2])
 
 
+@pytest.mark.parametrize("kind", ["ranking", "partition"])
+def test_twenty_items_and_elements_are_sampled(kind: str) -> None:
+    """Twenty items or elements are too many for exact sums; predictions state their guarantees."""
+    random = np.random.default_rng(6)
+    x = random.normal(size=(6, 1))
+    options: dict[str, Any] = {"method": "sampled", "samples": 4, "alpha": 0.5, "max_iter": 4}
+    model: Any
+    if kind == "ranking":
+        y = np.array([np.argsort(np.argsort(np.arange(20) + 2 * random.random(20))) + 1 for _ in range(6)])
+        model = zhat.LabelRanker(model="precedence", **options)
+    else:
+        y = np.tile(np.arange(20) % 4, (6, 1))
+        y[np.arange(6), random.integers(20, size=6)] = 4
+        model = zhat.PartitionPredictor(**options)
+    with pytest.raises(zhat.OverBudgetError, match="sampled gradients would work"):
+        type(model)(**{**model.get_params(), "method": "batch"}).fit(x, y)
+    with pytest.warns(UserWarning, match="certified gap"):
+        model.fit(x, y)
+    assert not model.exact_
+    assert model.confidence_ == 0.95
+    one = model.predict_structures(x[:1])[0]
+    assert one.guarantee.words
+    assert one.choice.words
+    table = model.predict_proba(x[:1])[0]
+    assert table.shape == (20, 20)
+    if kind == "ranking":
+        np.testing.assert_allclose(table + table.T + np.eye(20), 1)
+        assert table[0, 19] > 0.5
+    else:
+        np.testing.assert_allclose(table, table.T)
+        assert table[0, 4] > table[0, 5]
+    assert (model.log_prob(x, y) < 0).all()
+    assert model.sample(x[:1], 3).shape[-1] == 20
+
+
 def endless(**options: Any) -> zhat.LabelSetClassifier:
     """Online training does not stop by itself."""
     return zhat.LabelSetClassifier(method="online", samples=0, gap=0.0, max_iter=10**9, **options)

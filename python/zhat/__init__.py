@@ -53,6 +53,7 @@ from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
+from .sparse import Sparse
 from .tagger import Tagger, Tagging, read_tagged
 
 __all__ = [
@@ -103,6 +104,7 @@ __all__ = [
     "SemiMarkov",
     "SequenceMrf",
     "SpaceModel",
+    "Sparse",
     "Tagger",
     "Tagging",
     "TextScore",

@@ -250,8 +250,9 @@ class StructuredPredictor(Estimator):
         self.n_iter_ = self.history_[-1].step if self.history_ else 0
         self.converged_ = self.gap_ <= float(self.gap)
         if not self.converged_ and (self.n_iter_ >= self.max_iter or self.time is not None):
+            known = "certified" if self.confidence_ > 0 else "estimated (not certified)"
             warnings.warn(
-                f"{name}: training stopped after {self.n_iter_} steps; its certified gap {self.gap_:.1e} is "
+                f"{name}: training stopped after {self.n_iter_} steps; its {known} gap {self.gap_:.1e} is "
                 f"above gap={self.gap:.1e}; a larger max_iter, gap or alpha, or more time would help",
                 convergence_warning(),
                 stacklevel=2,

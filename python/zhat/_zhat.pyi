@@ -84,6 +84,7 @@ __all__ = [
     "sparse_relaxed_trees",
     "tag_spans",
     "train_hmm",
+    "train_joint_tagger",
     "train_language_model",
     "train_predictor",
     "train_stochastic",
@@ -293,6 +294,7 @@ def chain(
     embeddings: tuple[NDArray[Any], NDArray[Any] | None] | None,
     factors: tuple[NDArray[Any], NDArray[Any]] | None,
     end: NDArray[Any] | None,
+    pattern: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Model: ...
 def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
 def hmm(
@@ -546,6 +548,10 @@ class Hmm:
     @property
     def parameter_count(self) -> int: ...
     def parameters(self) -> list[tuple[str, NDArray[np.float64]]]: ...
+    @property
+    def ties(self) -> list[int]: ...
+    @property
+    def durations(self) -> tuple[str, int] | None: ...
     def unreachable(self) -> list[int]: ...
     def log_likelihoods(
         self, values: NDArray[np.float64], lengths: list[int], run: Run
@@ -589,6 +595,8 @@ def hmm_of(
     means: NDArray[np.float64],
     covariances: NDArray[np.float64],
     weights: NDArray[np.float64],
+    durations: NDArray[np.float64],
+    ties: list[int],
 ) -> Hmm: ...
 def train_predictor(
     inputs: Inputs,
@@ -631,6 +639,8 @@ class Tagger:
     @property
     def tags(self) -> list[str]: ...
     @property
+    def window(self) -> tuple[int, int] | None: ...
+    @property
     def template(self) -> str | None: ...
     @property
     def training(self) -> str: ...
@@ -671,8 +681,16 @@ def read_tagged(
     word: str | None,
     sequence: str | None,
 ) -> tuple[list[list[str]], list[list[str | None]]]: ...
-def word_attributes(words: list[str], count: int) -> list[list[tuple[str, float]]]: ...
+def word_attributes(words: list[str], count: int, ends: int) -> list[list[tuple[str, float]]]: ...
 def tag_spans(tags: list[str]) -> list[tuple[int, int, str]]: ...
+def train_joint_tagger(
+    words: list[list[str]],
+    tags: list[list[str]],
+    how: str,
+    valid: tuple[list[list[str]], list[list[str]]] | None,
+    checkpoint: tuple[str | os.PathLike[str], float] | None,
+    run: Run,
+) -> tuple[Tagger, list[tuple[int, float]]]: ...
 def train_tagger(
     sentences: list[list[list[tuple[str, float]]]],
     tags: list[list[str]],

@@ -150,10 +150,11 @@ def chain(
 ) -> Chain:
     """A chain, or a `batch` of chains, whose scores are normal with standard deviation `strength`.
 
-    With `ragged`, sequences have different lengths. `transitions` are `shared`, `per-step`, `factored` with
-    embeddings of dimension `rank`, the same on both sides if `tied`, or `low-rank` with log factors of this
-    rank. A fraction `zeros` of the emissions, and of the entries of transition tables and log factors, gets
-    weight 0, but never all paths.
+    With `ragged`, sequences have different lengths. `transitions` are `shared`, `per-step`, `per-sequence`,
+    `factored` with embeddings of dimension `rank`, the same on both sides if `tied`, `low-rank` with log
+    factors of this rank, `sparse` or `sparse-per-step` with `rank` transitions from each state, or `banded`
+    with `rank` neighbouring states on each side. A fraction `zeros` of the emissions, and of the entries of
+    transition tables and log factors, gets weight 0, but never all paths.
 
     >>> chain(states=5, steps=7)
     Chain(7 positions, 5 states, shared transitions, float64)

@@ -12,22 +12,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import FilePath, integer, integers, real, scores, text
+from ._arguments import FilePath, integer, integers, real, scores
 from ._estimator import Estimator, convergence_warning, not_fitted
-from ._inputs import _check_shape, _matrix, check_features
+from ._hmm_inputs import (
+    COVARIANCES,
+    DURATIONS,
+    EMISSIONS,
+    FIXED,
+    choice,
+    column_names,
+    finite,
+    observations,
+    per_state,
+    sequence_lengths,
+)
+from ._inputs import check_features
 from .errors import InputError
 from .runtime import run
-from .sequence import Chain
+from .sequence import Chain, SemiMarkov
 
-_EMISSIONS = ("categorical", "gaussian", "poisson", "mixture")
-_COVARIANCES = ("spherical", "diagonal", "full", "tied")
-_FIXED = ("start", "transitions", "emissions")
 _ATTRIBUTES = {
     "probabilities": "emissionprob_",
     "means": "means_",
     "covariances": "covars_",
     "rates": "rates_",
     "weights": "weights_",
+    "durations": "durations_",
+    "duration_shapes": "duration_shapes_",
 }
 
 
@@ -51,12 +62,12 @@ class HmmCandidate(NamedTuple):
 
 
 class Hmm(Estimator):
-    """A hidden Markov model, trained by exact expectation-maximisation.
+    """A hidden Markov model, trained with exact expected counts by EM or L-BFGS.
 
     `X` has one row per step. `lengths` are the lengths of the sequences, which follow each other in `X`;
     without them, all rows are one sequence. The methods are those of hmmlearn's models. scikit-learn passes
     `y` in the place of `lengths`; an array with one entry per row that does not add up to the number of
-    rows is such a `y` and is ignored.
+    rows is such a `y` and is ignored with a warning. `y=` is ignored without one.
 
     - `n_components`: number of states.
     - `emissions`: "gaussian", "categorical" (one column of whole numbers from 0, or of texts), "poisson", or
@@ -64,19 +75,26 @@ class Hmm(Estimator):
     - `covariance`: "diagonal", "spherical", "full" or "tied".
     - `n_features`: number of symbols of a categorical model; by default one more than the largest in `X`.
     - `topology`: "full", or "left-to-right" (to the same and the next state only). Zeros stay zero.
-    - `start_prior`, `transition_prior`, `emission_prior`: concentrations of Dirichlet priors; 1 is none.
+    - `ties`: the group of every state; states of a group share their emissions.
+    - `durations`: "geometric" (a Markov chain), or "free" and "negative-binomial" for a semi-Markov model
+      with durations of up to `max_duration` steps.
+    - `start_prior`, `transition_prior`, `emission_prior`, `duration_prior`: concentrations of Dirichlet
+      priors; 1 is none.
     - `mean_weight`, `covariance_weight`: pseudo-observations of means and covariances, with the mean and
       variances of the data (a normal–inverse-Wishart prior).
     - `least_variance`: smallest variance, relative to that of the data.
-    - `fixed`: parameters that training does not change, of "start", "transitions" and "emissions".
+    - `fixed`: parameters that training does not change, of "start", "transitions",
+      "emissions" and "durations".
     - `missing`: whether NaN is a missing value, over which the model sums.
     - `n_init`: random starts, of which the best is kept. `warm_start`: start from the current parameters.
+    - `optimizer`: "em" or "lbfgs" (on the exact gradient).
     - `max_iter`, `tol`: training stops when a step improves the objective by less than `tol` nats per row.
     - `batch`: sequences per step of stochastic EM; 0 for all. `forgetting`: exponent of its step size.
     - `algorithm`: "viterbi" (most probable path) or "map" (most probable state of each row), for `predict`.
     - `checkpoint`: a file from which training resumes; `keep_every`: seconds between writes.
 
-    After `fit`: `startprob_`, `transmat_`, and `means_`, `covars_`, `emissionprob_`, `rates_` or `weights_`;
+    After `fit`: `startprob_`, `transmat_`, and `means_`, `covars_`, `emissionprob_`, `rates_` or `weights_`,
+    `durations_` and `duration_shapes_`;
     `objective_`, `log_likelihood_`, `n_iter_`, `converged_` and `history_`.
 
     >>> import numpy as np
@@ -101,6 +119,8 @@ class Hmm(Estimator):
     emissionprob_: NDArray[np.float64]
     rates_: NDArray[np.float64]
     weights_: NDArray[np.float64]
+    durations_: NDArray[np.float64]
+    duration_shapes_: NDArray[np.float64]
     objective_: float
     log_likelihood_: float
     n_iter_: int
@@ -117,9 +137,13 @@ class Hmm(Estimator):
         n_mix: int = 2,
         n_features: int | None = None,
         topology: str = "full",
+        ties: Iterable[int] | None = None,
+        durations: str = "geometric",
+        max_duration: int = 100,
         start_prior: float = 1.0,
         transition_prior: float = 1.0,
         emission_prior: float = 1.0,
+        duration_prior: float = 1.0,
         mean_weight: float = 0.0,
         covariance_weight: float = 0.0,
         least_variance: float = 1e-6,
@@ -127,6 +151,7 @@ class Hmm(Estimator):
         missing: bool = False,
         n_init: int = 1,
         warm_start: bool = False,
+        optimizer: str = "em",
         max_iter: int = 100,
         tol: float = 1e-6,
         batch: int = 0,
@@ -147,9 +172,13 @@ class Hmm(Estimator):
         self.n_mix = n_mix
         self.n_features = n_features
         self.topology = topology
+        self.ties = ties
+        self.durations = durations
+        self.max_duration = max_duration
         self.start_prior = start_prior
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
+        self.duration_prior = duration_prior
         self.mean_weight = mean_weight
         self.covariance_weight = covariance_weight
         self.least_variance = least_variance
@@ -157,6 +186,7 @@ class Hmm(Estimator):
         self.missing = missing
         self.n_init = n_init
         self.warm_start = warm_start
+        self.optimizer = optimizer
         self.max_iter = max_iter
         self.tol = tol
         self.batch = batch
@@ -183,8 +213,8 @@ class Hmm(Estimator):
         return run(self.seed, self.threads, self.memory, self.time, self.progress)
 
     def _family(self, symbols: int) -> str:
-        _choice("emissions", self.emissions, _EMISSIONS)
-        _choice("covariance", self.covariance, _COVARIANCES)
+        choice("emissions", self.emissions, EMISSIONS)
+        choice("covariance", self.covariance, COVARIANCES)
         families: dict[str, Any] = {
             "categorical": {"categorical": {"symbols": symbols}},
             "gaussian": {"gaussian": {"covariance": self.covariance}},
@@ -198,75 +228,32 @@ class Hmm(Estimator):
     def _how(self) -> str:
         fixed = [self.fixed] if isinstance(self.fixed, str) else list(self.fixed)
         for part in fixed:
-            _choice("fixed", part, _FIXED)
-        _choice("topology", self.topology, ("full", "left-to-right"))
+            choice("fixed", part, FIXED)
+        choice("topology", self.topology, ("full", "left-to-right"))
+        choice("durations", self.durations, DURATIONS)
+        choice("optimizer", self.optimizer, ("em", "lbfgs"))
         warm = self.warm_start and self.__sklearn_is_fitted__()
         how = {
+            "optimizer": self.optimizer,
+            "ties": [] if self.ties is None else integers("ties", list(self.ties)),
+            "durations": self.durations,
+            "max_duration": integer("max_duration", self.max_duration, 1),
+            "duration_prior": finite("duration_prior", self.duration_prior),
             "iterations": integer("max_iter", self.max_iter),
-            "tolerance": _finite("tol", self.tol),
+            "tolerance": finite("tol", self.tol),
             "starts": 1 if warm else integer("n_init", self.n_init, 1),
             "topology": self.topology,
-            "start_prior": _finite("start_prior", self.start_prior),
-            "transition_prior": _finite("transition_prior", self.transition_prior),
-            "emission_prior": _finite("emission_prior", self.emission_prior),
-            "mean_weight": _finite("mean_weight", self.mean_weight),
-            "covariance_weight": _finite("covariance_weight", self.covariance_weight),
-            "least_variance": _finite("least_variance", self.least_variance),
-            **{f"fixed_{part}": part in fixed for part in _FIXED},
+            "start_prior": finite("start_prior", self.start_prior),
+            "transition_prior": finite("transition_prior", self.transition_prior),
+            "emission_prior": finite("emission_prior", self.emission_prior),
+            "mean_weight": finite("mean_weight", self.mean_weight),
+            "covariance_weight": finite("covariance_weight", self.covariance_weight),
+            "least_variance": finite("least_variance", self.least_variance),
+            **{f"fixed_{part}": part in fixed for part in FIXED},
             "batch": integer("batch", self.batch),
-            "forgetting": _finite("forgetting", self.forgetting),
+            "forgetting": finite("forgetting", self.forgetting),
         }
         return json.dumps(how)
-
-    def _values(self, X: Any, training: bool) -> NDArray[np.float64]:
-        """The observations as numbers; symbols as their places in `symbols_`."""
-        if hasattr(X, "tocsr"):
-            raise TypeError("X: sparse matrices cannot be used; expected a dense array, such as X.toarray()")
-        _choice("emissions", self.emissions, _EMISSIONS)
-        array = np.asarray(X)
-        if self.emissions != "categorical" or array.dtype.kind in "fiub":
-            values = _matrix(X)
-            if self.emissions == "categorical" and not training and hasattr(self, "symbols_"):
-                raise InputError(f"X: expected the symbols {self.symbols_.tolist()}, found numbers")
-        else:
-            if array.ndim == 1:
-                array = array.reshape(-1, 1)
-            _check_shape(array)
-            if array.shape[1] != 1:
-                raise InputError(f"X: symbols are one column, found {array.shape[1]}")
-            column = array[:, 0].astype(str)
-            if training:
-                self.symbols_ = np.unique(column)
-            elif not hasattr(self, "symbols_"):
-                raise InputError("X: expected whole numbers, found texts")
-            places = np.searchsorted(self.symbols_, column)
-            known = self.symbols_[np.minimum(places, len(self.symbols_) - 1)] == column
-            if not known.all():
-                row = int(np.argmin(known))
-                raise InputError(f"X: row {row}: the model has no symbol {str(column[row])!r}")
-            return np.ascontiguousarray(places.reshape(-1, 1), dtype=np.float64)
-        bad = np.isinf(values) if self.missing else ~np.isfinite(values)
-        if bad.any():
-            row, place = (int(at) for at in np.argwhere(bad)[0])
-            found = "infinity" if np.isinf(values[row, place]) else "NaN"
-            hint = "" if self.missing or found == "infinity" else ", or missing=True for missing values"
-            raise InputError(f"X: row {row}, column {place} is {found}; expected a finite number{hint}")
-        return values
-
-    def _lengths(self, lengths: Any, rows: int) -> list[int]:
-        """The lengths of the sequences; a `y` of scikit-learn is ignored."""
-        if lengths is None:
-            return [rows]
-        given = np.asarray(lengths)
-        if given.ndim == 1 and given.dtype.kind in "iu" and int(given.sum()) == rows and (given > 0).all():
-            return [int(length) for length in given]
-        if given.shape[:1] == (rows,) and rows > 1:
-            return [rows]
-        if given.ndim != 1 or given.dtype.kind not in "iu":
-            raise InputError("lengths: expected a list of whole numbers")
-        if (given <= 0).any():
-            raise InputError(f"lengths: expected numbers of at least 1, found {int(given.min())}")
-        raise InputError(f"lengths: add up to {int(given.sum())}, but X has {rows} rows")
 
     def fit(self, X: Any, lengths: Any = None, labels: ArrayLike | None = None, y: Any = None) -> Hmm:
         """Trains the model; `labels` are the states of the rows if they are known, as numbers from 0.
@@ -279,14 +266,14 @@ class Hmm(Estimator):
             self._check_features(X)
         elif hasattr(self, "symbols_"):
             del self.symbols_
-        values = self._values(X, warm is None)
+        values = observations(self, X, warm is None)
         symbols = 0
         if self.emissions == "categorical":
             largest = np.nanmax(values) if np.isfinite(values).any() else 0.0
             found = len(self.symbols_) if hasattr(self, "symbols_") else int(max(largest, 0.0)) + 1
             symbols = found if self.n_features is None else integer("n_features", self.n_features, 1)
         states = integer("n_components", self.n_components, 1)
-        names = _names(X)
+        names = column_names(X)
         columns = names or [f"x{i}" for i in range(values.shape[1])]
         texts = self.symbols_.tolist() if hasattr(self, "symbols_") else []
         if self.emissions == "categorical" and not texts:
@@ -297,7 +284,7 @@ class Hmm(Estimator):
             known = integers("labels", np.asarray(labels).tolist())
         native, steps, objective, log_likelihood, count, converged = _zhat.train_hmm(
             values,
-            self._lengths(lengths, len(values)),
+            sequence_lengths(lengths, len(values)),
             states,
             self._family(symbols),
             self._how(),
@@ -344,7 +331,7 @@ class Hmm(Estimator):
                 self.transmat_ = values
             else:
                 if "mixture" in native.family and name in ("means", "covariances"):
-                    values = _per_state(values, native.states, native.family, name)
+                    values = per_state(values, native.states, native.family, name)
                 setattr(self, _ATTRIBUTES[name], values)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -364,8 +351,8 @@ class Hmm(Estimator):
     def _data(self, X: Any, lengths: Any) -> tuple[_zhat.Hmm, NDArray[np.float64], list[int]]:
         native = self._fitted()
         self._check_features(X)
-        values = self._values(X, False)
-        return native, values, self._lengths(lengths, len(values))
+        values = observations(self, X, False)
+        return native, values, sequence_lengths(lengths, len(values))
 
     def score(self, X: Any, lengths: Any = None, y: Any = None) -> float:
         """The log-likelihood of all sequences; `y` is ignored."""
@@ -391,7 +378,7 @@ class Hmm(Estimator):
     ) -> tuple[float, NDArray[np.int64]]:
         """The states of every row, and the log-probability of the path; for "map" a sum of probabilities."""
         chosen = self.algorithm if algorithm is None else algorithm
-        _choice("algorithm", chosen, ("viterbi", "map"))
+        choice("algorithm", chosen, ("viterbi", "map"))
         native, values, given = self._data(X, lengths)
         if chosen == "viterbi":
             states, logs = native.decode(values, given, self._run())
@@ -414,10 +401,14 @@ class Hmm(Estimator):
             return (self.symbols_[codes] if hasattr(self, "symbols_") else codes), states
         return values, states
 
-    def chain(self, X: Any, lengths: Any = None) -> Chain:
-        """The chain of the states given the observations: k best paths, entropy, gradients and so on."""
+    def chain(self, X: Any, lengths: Any = None) -> Chain | SemiMarkov:
+        """The chain of the states given the observations: k best paths, entropy, gradients and so on.
+
+        It is a `SemiMarkov` chain for a model with durations.
+        """
         native, values, given = self._data(X, lengths)
-        return Chain._wrap(native.chain(values, given, self._run()), len(given) == 1)
+        kind = Chain if native.durations is None else SemiMarkov
+        return kind._wrap(native.chain(values, given, self._run()), len(given) == 1)
 
     def aic(self, X: Any, lengths: Any = None) -> float:
         """Akaike's information criterion; smaller is better."""
@@ -436,12 +427,12 @@ class Hmm(Estimator):
         The estimator itself is not changed. Without at least `folds` sequences there is no cross-validation.
         """
         probe = type(self)(**self.get_params())
-        values = probe._values(X, True)
+        values = observations(probe, X, True)
         found = len(probe.symbols_) if hasattr(probe, "symbols_") else int(max(np.nanmax(values), 0.0)) + 1
         symbols = found if self.n_features is None else integer("n_features", self.n_features, 1)
         rows = _zhat.compare_hmm_states(
             values,
-            self._lengths(lengths, len(values)),
+            sequence_lengths(lengths, len(values)),
             [integer("states", one, 1) for one in states],
             self._family(symbols),
             probe._how(),
@@ -461,6 +452,8 @@ class Hmm(Estimator):
         covars: ArrayLike | None = None,
         rates: ArrayLike | None = None,
         weights: ArrayLike | None = None,
+        durations: ArrayLike | None = None,
+        ties: Iterable[int] | None = None,
         covariance: str = "diagonal",
         **params: Any,
     ) -> Hmm:
@@ -468,7 +461,8 @@ class Hmm(Estimator):
 
         Give `emissionprob` for a categorical model, `rates` for Poisson counts, `means` and `covars` for
         normal distributions, and `weights` as well for mixtures, whose means are states × components ×
-        columns. With `warm_start=True`, `fit` starts from them.
+        columns. `durations` are the probabilities of 1, 2, … steps per state, for a semi-Markov model. With
+        `warm_start=True`, `fit` starts from the parameters.
 
         >>> import zhat
         >>> coins = [[0.5, 0.5], [0.9, 0.1]]
@@ -476,7 +470,7 @@ class Hmm(Estimator):
         >>> round(model.score([[0], [0], [1]]), 4)
         -2.0038
         """
-        _choice("covariance", covariance, _COVARIANCES)
+        choice("covariance", covariance, COVARIANCES)
         if emissionprob is not None:
             emissions = "categorical"
         elif rates is not None:
@@ -499,6 +493,8 @@ class Hmm(Estimator):
             flat("means", means if rates is None else rates),
             flat("covars", covars),
             flat("weights", weights),
+            flat("durations", durations),
+            [] if ties is None else integers("ties", list(ties)),
         )
         model = cls(native.states, emissions=emissions, covariance=covariance, **params)
         if weights is not None:
@@ -508,6 +504,9 @@ class Hmm(Estimator):
 
     def _restore(self, native: _zhat.Hmm) -> None:
         self._take(native)
+        self.ties = native.ties or None
+        if native.durations is not None:
+            self.durations, self.max_duration = native.durations
         self.history_, self.n_iter_, self.converged_ = [], 0, False
         self.objective_ = self.log_likelihood_ = float("nan")
 
@@ -546,39 +545,3 @@ class Hmm(Estimator):
         if "_hmm" in state:
             state = {**state, "_hmm": _zhat.Hmm.from_bytes(state["_hmm"])}
         self.__dict__.update(state)
-
-
-def _choice(name: str, value: object, known: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in known:
-        raise InputError(f"{name}: expected one of {', '.join(known)}, found {value!r}")
-
-
-def _finite(name: str, value: object) -> float:
-    number = real(name, value)
-    if not math.isfinite(number):
-        raise InputError(f"{name}: expected a finite number, found {number}")
-    return number
-
-
-def _names(X: Any) -> list[str] | None:
-    """The names of the columns of a frame, if all are texts."""
-    library = type(X).__module__.partition(".")[0]
-    if library not in ("pandas", "polars") or not hasattr(X, "columns"):
-        return None
-    names = list(X.columns)
-    kinds = {type(name).__name__ for name in names}
-    if len(kinds) > 1 and "str" in kinds:
-        raise TypeError(
-            "Feature names are only supported if all input features have string names, but your input has "
-            f"{sorted(kinds)} as feature name / column name types. Convert them all to strings, such as by "
-            "X.columns = X.columns.astype(str)"
-        )
-    return [text("X", name) for name in names] if kinds == {"str"} else None
-
-
-def _per_state(values: NDArray[np.float64], states: int, family: str, name: str) -> NDArray[np.float64]:
-    """Means and covariances of mixtures with one axis for states and one for components."""
-    options = json.loads(family)["mixture"]
-    if name == "covariances" and options["covariance"] == "tied":
-        return values
-    return values.reshape(states, options["components"], *values.shape[1:])

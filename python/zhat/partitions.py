@@ -17,7 +17,7 @@ class PartitionPredictor(StructuredPredictor):
     """Correlation clustering: a distribution over the partitions of some elements, given inputs.
 
     p(y | x) ∝ exp(Σ ⟨wᵢⱼ, x⟩), a sum over the pairs of elements that are in one block of y. Every row has the
-    same elements, up to 13 of them, and its own partition.
+    same elements and its own partition. Sums are exact up to 13 elements; more need `method="sampled"`.
 
     `y` is a matrix with the name or number of the block of every element; a frame names the elements. Names
     of blocks have no meaning beyond a row. `predict` returns numbers of blocks, counted in the order of their

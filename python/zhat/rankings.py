@@ -30,8 +30,9 @@ class LabelRanker(StructuredPredictor):
     of all orders that agree with them.
 
     - `model`: "plackett-luce" (one score per item; any number of items), "precedence" (one score per pair
-      of items; up to 16), "positions" (one score per item and position; up to 16), or "mallows" (Kendall
-      distance from the order of a Plackett–Luce predictor).
+      of items), "positions" (one score per item and position), or "mallows" (Kendall distance from the
+      order of a Plackett–Luce predictor). "precedence" and "positions" are exact up to 16 items; more need
+      `method="sampled"`.
     - `decision`: "most-probable", or "kendall" for the order of largest expected τ.
 
     The other parameters and the attributes are those of `LabelSetClassifier`; `classes_` are the items.

@@ -14,8 +14,11 @@ from ._batch import Batched
 from .answer import Layout
 from .errors import InputError
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
+from .sparse import Sparse, pattern, unpacked
 
 Self = TypeVar("Self", bound="_Sequences")
+
+_TABLES = {3: "per-step", 4: "per-sequence"}
 
 
 class _Sequences(Batched):
@@ -53,8 +56,21 @@ class _Sequences(Batched):
 
     @property
     def transitions(self) -> NDArray[Any] | None:
-        """The transition scores, (N, N) or (T − 1, N, N); `None` if they are factored or of low rank."""
+        """The transition scores; `None` if they are factored or of low rank.
+
+        The shape is (N, N), (T − 1, N, N) or (B, T − 1, N, N); of sparse ones (E,) or (T − 1, E).
+        """
         return self._parameters.get("transitions")
+
+    @property
+    def indptr(self) -> NDArray[np.int64] | None:
+        """The first entry of each row of sparse transitions, and the number of entries (N + 1,)."""
+        return self._parameters.get("indptr")
+
+    @property
+    def indices(self) -> NDArray[np.int64] | None:
+        """The target state of each entry of sparse transitions (E,), ascending in each row."""
+        return self._parameters.get("indices")
 
     @property
     def left(self) -> NDArray[Any] | None:
@@ -129,9 +145,11 @@ class _Sequences(Batched):
             transitions = f"factored transitions of rank {self.left.shape[1]}"
         elif self.log_left is not None:
             transitions = f"low-rank transitions of rank {self.log_left.shape[1]}"
+        elif self.indices is not None:
+            transitions = f"sparse transitions with {self.indices.size} entries"
         else:
-            per_step = self.transitions is not None and self.transitions.ndim == 3
-            transitions = f"{'per-step' if per_step else 'shared'} transitions"
+            axes = 2 if self.transitions is None else self.transitions.ndim
+            transitions = f"{_TABLES.get(axes, 'shared')} transitions"
         return {
             "sequences": positions if self._single else f"{len(self.lengths)} sequences of {positions}",
             "states": f"{self.n_states} states",
@@ -145,7 +163,10 @@ class Chain(_Sequences, kind="chain"):
 
     `emissions` is (T, N) for one sequence of T positions and N states, or (B, T, N) for a batch of B
     sequences that share all other parameters; only the first `lengths[b]` positions of sequence b are used.
-    `transitions` is (N, N), with row i for transitions from state i, or (T − 1, N, N) for one table per step.
+    `transitions` is (N, N), with row i for transitions from state i, (T − 1, N, N) for one table per step, or
+    (B, T − 1, N, N) for one table per sequence and step. Sparse transitions are a `zhat.Sparse` or a CSR
+    matrix of SciPy whose entries are log scores; transitions that are not listed have weight zero. They can
+    also be given as the scores (E,) or (T − 1, E) of the entries with `indptr` and `indices`.
     Alternatively, embeddings `left` and `right` (N, D) define transition(i, j) = left[i] · right[j]; `right`
     defaults to `left`. Log factors `log_left` and `log_right` (N, R) define exp(transition(i, j)) =
     Σᵣ exp(log_left[i, r] + log_right[j, r]), a matrix of rank R. In both cases the table is never computed.
@@ -178,7 +199,7 @@ class Chain(_Sequences, kind="chain"):
     def __init__(
         self,
         emissions: ArrayLike,
-        transitions: ArrayLike | None = None,
+        transitions: ArrayLike | Sparse | None = None,
         *,
         start: ArrayLike | None = None,
         left: ArrayLike | None = None,
@@ -187,6 +208,8 @@ class Chain(_Sequences, kind="chain"):
         log_right: ArrayLike | None = None,
         lengths: Iterable[int] | None = None,
         end: ArrayLike | None = None,
+        indptr: ArrayLike | None = None,
+        indices: ArrayLike | None = None,
     ) -> None:
         """Builds and checks the model."""
         array = scores("emissions", emissions)
@@ -215,21 +238,36 @@ class Chain(_Sequences, kind="chain"):
         factors = None
         if log_left is not None and log_right is not None:
             factors = like("log_left", log_left), like("log_right", log_right)
+        table: Any = transitions
+        sparse = unpacked(transitions)
+        if sparse is not None:
+            if indptr is not None or indices is not None:
+                raise InputError("indptr: the sparse table already has it")
+            table, indices, indptr = sparse
+        lists = None
+        if (indptr is None) != (indices is None) or (indptr is not None and table is None):
+            raise InputError("indices: sparse transitions need transitions, indptr and indices")
+        if indptr is not None:
+            starts, targets, order = pattern(indices, indptr)
+            lists = starts, targets
+            if order is not None:
+                table = np.asarray(table)[..., order]
         self._native = _zhat.chain(
             np.zeros(states, array.dtype) if start is None else scores("start", start, array.dtype),
             batched,
             [steps] * size if lengths is None else integers("lengths", lengths),
-            None if transitions is None else like("transitions", transitions),
+            None if table is None else like("transitions", table),
             embeddings,
             factors,
             None if end is None else like("end", end),
+            lists,
         )
 
     @classmethod
     def crf(
         cls,
         emissions: ArrayLike,
-        transitions: ArrayLike | None = None,
+        transitions: ArrayLike | Sparse | None = None,
         *,
         left: ArrayLike | None = None,
         right: ArrayLike | None = None,
@@ -319,7 +357,7 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
     def __init__(
         self,
         emissions: ArrayLike,
-        transitions: ArrayLike | None = None,
+        transitions: ArrayLike | Sparse | None = None,
         *,
         segments: ArrayLike,
         start: ArrayLike | None = None,
@@ -329,6 +367,8 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
         log_right: ArrayLike | None = None,
         lengths: Iterable[int] | None = None,
         end: ArrayLike | None = None,
+        indptr: ArrayLike | None = None,
+        indices: ArrayLike | None = None,
     ) -> None:
         """Builds and checks the model."""
         chain = Chain(
@@ -341,6 +381,8 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
             log_right=log_right,
             lengths=lengths,
             end=end,
+            indptr=indptr,
+            indices=indices,
         )
         array = scores("segments", segments, chain.dtype)
         self._single = chain._single

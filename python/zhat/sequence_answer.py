@@ -132,8 +132,9 @@ class ChainGradient:
 
     For the sum of log Z over the batch these are expected counts: `emissions` are the probabilities of the
     states at each position, `transitions` those of pairs of states, summed over the steps and sequences that
-    share them. A chain has either `transitions`, or `left` (and `right`, if given separately), or `log_left`
-    and `log_right`; `segments` is for semi-Markov chains. Parameters that a model does not have are `None`.
+    share them, with one number per entry of sparse transitions. A chain has either `transitions`, or `left`
+    (and `right`, if given separately), or `log_left` and `log_right`; `segments` is for semi-Markov chains.
+    Parameters that a model does not have are `None`.
     """
 
     start: NDArray[Any]

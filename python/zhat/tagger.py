@@ -1,4 +1,4 @@
-"""Conditional taggers: `Tagger`, and `read_tagged` for tagged files."""
+"""Taggers: `Tagger`, and `read_tagged` for tagged files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _attributes(token: Token) -> Attributes:
 
 
 class Tagger(Estimator):
-    """A linear-chain conditional random field: one tag per token.
+    """A tagger: one tag per token, by a linear-chain conditional random field or a joint model.
 
     A token is a word, a dictionary of attributes (as for sklearn-crfsuite: text values become attributes
     `name:value`, numbers are weights) or a list of attributes. Words get the features of Jernite, Rush and
@@ -99,6 +99,16 @@ class Tagger(Estimator):
     share `tol` in `period` steps. `optimizer="sgd"` trains by stochastic gradients, `batch` sentences at a
     time; a step is then an epoch, and `rate` is the first step size, by default chosen by trials.
     `fit_file` trains on a file that is larger than memory.
+
+    With `objective="joint"`, tags and words are one Markov random field (the same paper), tokens are words,
+    and the cost of a step does not depend on the number of sentences. The objective is the negative
+    log-likelihood of tags and words by a `bound` on log Z ("exact", "cover" or "star"; the tightest if not
+    given), plus l2·‖θ‖². `log_likelihoods_` has the certified log-likelihood per token by every bound.
+    `word_scores` adds scores of words that do not depend on the tag. Given the words, all answers are exact
+    for both objectives.
+
+    Parameters that are None have the default of the objective: `l2` 1 or 0.5 (joint), `min_count` 0 or 2,
+    `max_iter` 1000 or 300, `tol` 1e-5 or 1e-4, `patience` 10 or 50.
 
     >>> from zhat import Tagger
     >>> tagger = Tagger(l2=0.1).fit([["the", "dog"], ["a", "cat"]], [["DT", "NN"], ["DT", "NN"]])
@@ -111,22 +121,26 @@ class Tagger(Estimator):
     classes_: list[str]
     n_iter_: int
     objective_: float
+    log_likelihoods_: dict[str, float]
     steps_: list[tuple[int, float]]
 
     def __init__(
         self,
         *,
+        objective: str = "conditional",
         l1: float = 0.0,
-        l2: float = 1.0,
+        l2: float | None = None,
         context: int = 1,
         words: int = 3,
-        min_count: int = 0,
+        min_count: int | None = None,
         all_possible: bool = False,
         hash_bits: int | None = None,
-        max_iter: int = 1000,
-        tol: float = 1e-5,
+        bound: str | None = None,
+        word_scores: bool = True,
+        max_iter: int | None = None,
+        tol: float | None = None,
         period: int = 10,
-        patience: int = 10,
+        patience: int | None = None,
         optimizer: str = "lbfgs",
         batch: int = 8,
         rate: float | None = None,
@@ -139,6 +153,9 @@ class Tagger(Estimator):
         progress: Any = None,
     ) -> None:
         """Stores the parameters; `fit` checks them."""
+        self.objective = objective
+        self.bound = bound
+        self.word_scores = word_scores
         self.l1 = l1
         self.l2 = l2
         self.context = context
@@ -174,7 +191,7 @@ class Tagger(Estimator):
         return run(seed, self.threads, self.memory, self.time, self.progress)
 
     def _encoded(
-        self, X: Iterable[Sequence[Token]], words: int | None
+        self, X: Iterable[Sequence[Token]], words: int | None, ends: int = 0
     ) -> tuple[list[list[Attributes]], bool]:
         """The attributes of all tokens, and whether the tokens are words."""
         if isinstance(X, str | Mapping):
@@ -193,7 +210,7 @@ class Tagger(Estimator):
             if tokens and of_words[0]:
                 if words is None:
                     raise InputError("X: the tagger was trained with attributes, not with words")
-                encoded.append(_zhat.word_attributes([str(token) for token in tokens], words))
+                encoded.append(_zhat.word_attributes([str(token) for token in tokens], words, ends))
             else:
                 encoded.append([_attributes(token) for token in tokens])
             if tokens:
@@ -210,8 +227,10 @@ class Tagger(Estimator):
         """Trains on sentences and their tags.
 
         With `X_dev` and `y_dev`, training stops after `patience` steps without an improvement of their
-        log-loss, and the best weights are kept.
+        log-loss (joint: of their accuracy), and the best weights are kept.
         """
+        if self._joint():
+            return self._fit_joint(X, y, X_dev, y_dev)
         sentences, of_words = self._encoded(X, integer("words", self.words, 1, 99))
         if not sentences:
             raise InputError("X: there are no sentences")
@@ -249,6 +268,8 @@ class Tagger(Estimator):
         `zhat tag train --features`, by default the attributes of a file in CRFsuite's format and otherwise
         those of words. The other arguments are those of `read_tagged`.
         """
+        if self._joint():
+            raise InputError('objective: a file in blocks trains a "conditional" tagger only')
         given = features is not None
         items = features if features is not None else f"appendix-b:{integer('words', self.words, 1, 99)}"
 
@@ -272,14 +293,14 @@ class Tagger(Estimator):
         """The training options as JSON."""
         how = {
             "l1": real("l1", self.l1),
-            "l2": real("l2", self.l2),
+            "l2": real("l2", 1.0 if self.l2 is None else self.l2),
             "context": integer("context", self.context),
-            "min_count": integer("min_count", self.min_count),
+            "min_count": integer("min_count", self.min_count or 0),
             "all_possible": bool(self.all_possible),
-            "iterations": integer("max_iter", self.max_iter),
-            "delta": real("tol", self.tol),
+            "iterations": integer("max_iter", 1000 if self.max_iter is None else self.max_iter),
+            "delta": real("tol", 1e-5 if self.tol is None else self.tol),
             "period": integer("period", self.period),
-            "patience": integer("patience", self.patience),
+            "patience": integer("patience", 10 if self.patience is None else self.patience),
             "optimizer": self.optimizer,
             "batch": integer("batch", self.batch),
             "rate": 0.0 if self.rate is None else real("rate", self.rate),
@@ -297,12 +318,71 @@ class Tagger(Estimator):
 
     def _done(self: T) -> T:
         self._fitted()
+        self._warn_if_late()
+        return self
+
+    def _warn_if_late(self) -> None:
         if not json.loads(self._native.training)["converged"]:
             warnings.warn(
                 f"training stopped after {self.n_iter_} steps before it converged; increase max_iter",
                 convergence_warning(),
-                stacklevel=2,
+                stacklevel=3,
             )
+
+    def _joint(self) -> bool:
+        """Whether the objective is joint; parameters that belong to the other objective are refused."""
+        if self.objective not in ("conditional", "joint"):
+            raise InputError(f'objective: expected "conditional" or "joint", found {self.objective!r}')
+        joint = self.objective == "joint"
+        usual = Tagger()
+        others = ("l1", "all_possible", "hash_bits", "optimizer", "rate") if joint else ("bound", "word_scores")
+        for name in others:
+            if getattr(self, name) != getattr(usual, name):
+                other = "conditional" if joint else "joint"
+                raise InputError(f'{name}: belongs to objective="{other}" only')
+        return joint
+
+    def _fit_joint(
+        self: T,
+        X: Iterable[Sequence[Token]],
+        y: Iterable[Sequence[str]],
+        X_dev: Iterable[Sequence[Token]] | None,
+        y_dev: Iterable[Sequence[str]] | None,
+    ) -> T:
+        if (X_dev is None) != (y_dev is None):
+            raise InputError("X_dev: expected together with y_dev")
+        if integer("words", self.words, 1, 9) % 2 == 0:
+            raise InputError(f"words: expected an odd number from 1 to 9, found {self.words}")
+        words = _only_words("X", X)
+        if not words:
+            raise InputError("X: there are no sentences")
+        valid = None
+        if X_dev is not None and y_dev is not None:
+            valid = (_only_words("X_dev", X_dev), _texts(y_dev))
+        if self.bound not in (None, "exact", "cover", "star"):
+            raise InputError(f'bound: expected "exact", "cover" or "star", found {self.bound!r}')
+        how: dict[str, Any] = {
+            "context": integer("context", self.context),
+            "window": integer("words", self.words),
+            "word_scores": bool(self.word_scores),
+            "bound": self.bound,
+            "period": integer("period", self.period),
+        }
+        whole = {"min_count": self.min_count, "iterations": self.max_iter, "patience": self.patience}
+        how.update({name: integer(name, value) for name, value in whole.items() if value is not None})
+        for name, option, number in (("l2", "l2", self.l2), ("tol", "delta", self.tol)):
+            if number is not None:
+                how[option] = real(name, number)
+                if not math.isfinite(how[option]):
+                    raise InputError(f"{name}: expected a finite number, found {number}")
+        checkpoint = (
+            None if self.checkpoint is None else (self.checkpoint, real("keep_every", self.keep_every))
+        )
+        self._native, self.steps_ = _zhat.train_joint_tagger(
+            words, _texts(y), json.dumps(how), valid, checkpoint, self._run()
+        )
+        self._fitted()
+        self._warn_if_late()
         return self
 
     def _fitted(self) -> None:
@@ -310,6 +390,9 @@ class Tagger(Estimator):
         self.classes_ = self._native.tags
         self.n_iter_ = training["steps"]
         self.objective_ = training["objective"]
+        if self._native.window is not None:
+            self.objective = "joint"
+            self.log_likelihoods_ = dict(training["log_likelihoods"])
 
     def _trained(self) -> _zhat.Tagger:
         native: _zhat.Tagger | None = getattr(self, "_native", None)
@@ -318,7 +401,11 @@ class Tagger(Estimator):
         return native
 
     def _inputs(self, X: Iterable[Sequence[Token]]) -> list[list[Attributes]]:
-        template = self._trained().template
+        native = self._trained()
+        if native.window is not None:
+            context, nearest = native.window
+            return self._encoded(_only_words("X", X), nearest, context)[0]
+        template = native.template
         words = None
         if template is not None and template.startswith("appendix-b"):
             words = int(template.partition(":")[2] or 1)
@@ -441,6 +528,22 @@ def _texts(y: Iterable[Sequence[str]]) -> list[list[str]]:
             if not isinstance(tag, str):
                 raise InputError(f"y: sentence {number + 1}: expected tags as text, found {tag!r}")
         found.append([str(tag) for tag in tags])
+    return found
+
+
+def _only_words(name: str, X: Iterable[Sequence[Token]]) -> list[list[str]]:
+    """The sentences of a joint tagger, whose tokens are words."""
+    found = []
+    for number, sentence in enumerate(X):
+        if isinstance(sentence, str | Mapping):
+            raise InputError(f"{name}: sentence {number + 1} is not a list of tokens")
+        for token in sentence:
+            if not isinstance(token, str):
+                raise InputError(
+                    f"{name}: sentence {number + 1}: a joint tagger needs words, found {token!r}; "
+                    'objective="conditional" works with attributes'
+                )
+        found.append([str(token) for token in sentence])
     return found
 
 

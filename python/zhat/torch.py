@@ -51,6 +51,8 @@ class Chain(Model):
         log_left: torch.Tensor | None = None,
         log_right: torch.Tensor | None = None,
         end: torch.Tensor | None = None,
+        indptr: torch.Tensor | None = None,
+        indices: torch.Tensor | None = None,
     ) -> None:
         """The arguments are those of `zhat.Chain` and `zhat.SemiMarkov`."""
         parameters = {
@@ -61,6 +63,8 @@ class Chain(Model):
             "log_left": log_left,
             "log_right": log_right,
             "end": end,
+            "indptr": indptr,
+            "indices": indices,
         }
         kind: Callable[..., Any] = sequence.Chain
         if segments is not None:

@@ -332,10 +332,12 @@ pub struct FitArguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum OptimizerArgument {
-    /// L-BFGS if the objective is smooth and exact, otherwise FISTA
+    /// L-BFGS if the objective is smooth and exact, otherwise FISTA; EM for a hidden Markov model
     Auto,
     /// Limited-memory BFGS; neither with --l1 nor with a randomized method
     Lbfgs,
+    /// Expectation-maximisation; with --kind hmm only
+    Em,
     /// Accelerated proximal gradients
     Fista,
 }
@@ -703,7 +705,8 @@ pub struct ChainArguments {
     /// Form of the transitions
     #[arg(long, value_enum, default_value_t = Form::Shared)]
     pub transitions: Form,
-    /// Dimension of the embeddings of factored transitions, or rank of low-rank ones
+    /// Dimension of the embeddings of factored transitions, rank of low-rank ones, transitions from each state
+    /// of sparse ones, or states on each side of a band
     #[arg(long, default_value_t = 8)]
     pub rank: usize,
     /// Use the same embeddings on the left and on the right
@@ -730,6 +733,14 @@ pub enum Form {
     Factored,
     /// Log factors of a matrix of low rank; for chains only
     LowRank,
+    /// One table per sequence and step; for chains only
+    PerSequence,
+    /// A list of transitions from each state; for chains only
+    Sparse,
+    /// The same with scores for each step; for chains only
+    SparsePerStep,
+    /// Transitions to neighbouring states; for chains only
+    Banded,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -101,12 +101,7 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             coupling,
             precision,
         } => {
-            let interactions = match interactions {
-                Form::Shared => TransitionForm::Shared,
-                Form::PerStep => TransitionForm::PerStep,
-                Form::Factored => TransitionForm::Factored { rank, tied: false },
-                Form::LowRank => TransitionForm::LowRank { rank },
-            };
+            let interactions = transition_form(interactions, rank, false);
             let shape = PairwiseShape { rows, columns, tree, states, interactions, strength, coupling };
             match precision {
                 Precision::F32 => generate::pairwise::<f32>(&shape, seed)?.into(),
@@ -163,13 +158,21 @@ fn chain_shape(arguments: &ChainArguments) -> ChainShape {
         steps: arguments.steps,
         batch: arguments.batch,
         ragged: arguments.ragged,
-        transitions: match arguments.transitions {
-            Form::Shared => TransitionForm::Shared,
-            Form::PerStep => TransitionForm::PerStep,
-            Form::Factored => TransitionForm::Factored { rank: arguments.rank, tied: arguments.tied },
-            Form::LowRank => TransitionForm::LowRank { rank: arguments.rank },
-        },
+        transitions: transition_form(arguments.transitions, arguments.rank, arguments.tied),
         strength: arguments.strength,
         zeros: arguments.zeros,
+    }
+}
+
+fn transition_form(form: Form, rank: usize, tied: bool) -> TransitionForm {
+    match form {
+        Form::Shared => TransitionForm::Shared,
+        Form::PerStep => TransitionForm::PerStep,
+        Form::PerSequence => TransitionForm::PerSequence,
+        Form::Factored => TransitionForm::Factored { rank, tied },
+        Form::LowRank => TransitionForm::LowRank { rank },
+        Form::Sparse => TransitionForm::Sparse { entries: rank, per_step: false },
+        Form::SparsePerStep => TransitionForm::Sparse { entries: rank, per_step: true },
+        Form::Banded => TransitionForm::Banded { lower: rank, upper: rank },
     }
 }

@@ -10,14 +10,14 @@ use zhat::internal::units;
 use zhat::io::table::cell;
 use zhat::learn::hmm::file::{read_hmm, read_hmm_checkpoint, write_hmm, write_hmm_checkpoint};
 use zhat::learn::hmm::{
-    Candidate, Covariance, Emissions, Family, Hmm, Learning, Observations, ReadOptions, Topology, Trained,
-    compare_states, read_sequences, train, train_supervised,
+    Candidate, Covariance, DurationForm, Emissions, Family, Hmm, Learning, Observations, Optimizer,
+    ReadOptions, Topology, Trained, compare_states, read_sequences, train, train_supervised,
 };
 use zhat::{Error, Result, Run};
 
-use crate::arguments::{FitArguments, MissingArgument, SampleArguments, ScoreArguments};
+use crate::arguments::{FitArguments, MissingArgument, OptimizerArgument, SampleArguments, ScoreArguments};
 use crate::hmm_arguments::{
-    CovarianceArgument, EmissionsArgument, FixedArgument, HmmArguments, TopologyArgument,
+    CovarianceArgument, DurationsArgument, EmissionsArgument, FixedArgument, HmmArguments, TopologyArgument,
 };
 use crate::output::{self, Exit, json_number};
 use crate::query::{budgeted, settings};
@@ -52,17 +52,38 @@ fn learning(arguments: &FitArguments) -> Result<Learning> {
         "tolerance",
         "starts",
         "topology",
+        "optimizer",
+        "ties",
+        "durations",
+        "max_duration",
+        "fixed_durations",
         "fixed_start",
         "fixed_transitions",
         "fixed_emissions",
     ];
     if let Some(name) = flags.iter().find(|name| given.contains_key(**name)) {
-        let flag = if name.starts_with("fixed") { "fixed" } else { name };
+        let flag = if name.starts_with("fixed") { "fixed".into() } else { name.replace('_', "-") };
         return Err(Error::argument("--set", format!("{name} has its own option --{flag}")));
     }
     let read: Learning = zhat::options::read("hmm", &given)?;
     let fixed = |part: FixedArgument| own.fixed.contains(&part);
+    let optimizer = match arguments.optimizer {
+        OptimizerArgument::Auto | OptimizerArgument::Em => Optimizer::Em,
+        OptimizerArgument::Lbfgs => Optimizer::Lbfgs,
+        OptimizerArgument::Fista => {
+            return Err(Error::argument("--optimizer", "fista is for --kind mrf; expected em or lbfgs"));
+        }
+    };
     Ok(read
+        .optimizer(optimizer)
+        .ties(own.ties.clone())
+        .durations(match own.durations {
+            DurationsArgument::Geometric => DurationForm::Geometric,
+            DurationsArgument::Free => DurationForm::Free,
+            DurationsArgument::NegativeBinomial => DurationForm::NegativeBinomial,
+        })
+        .max_duration(own.max_duration)
+        .fixed_durations(fixed(FixedArgument::Durations))
         .iterations(arguments.iterations)
         .tolerance(arguments.tolerance)
         .starts(own.starts)

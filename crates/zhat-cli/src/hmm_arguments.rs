@@ -54,6 +54,18 @@ pub enum FixedArgument {
     Transitions,
     /// The emissions
     Emissions,
+    /// The durations
+    Durations,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DurationsArgument {
+    /// Those of a Markov chain
+    Geometric,
+    /// A table of probabilities per state: a semi-Markov model
+    Free,
+    /// A negative binomial distribution per state: a semi-Markov model
+    NegativeBinomial,
 }
 
 #[derive(Args, Debug)]
@@ -81,6 +93,15 @@ pub struct HmmArguments {
     /// Transitions that are possible
     #[arg(long, value_enum, default_value = "full", help_heading = HEADING)]
     pub topology: TopologyArgument,
+    /// Group of every state, such as 0,0,1: states of a group share their emissions
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',', help_heading = HEADING)]
+    pub ties: Vec<usize>,
+    /// Form of the durations of states
+    #[arg(long, value_enum, default_value = "geometric", help_heading = HEADING)]
+    pub durations: DurationsArgument,
+    /// Longest duration, for --durations free and negative-binomial
+    #[arg(long, value_name = "STEPS", default_value_t = 100, help_heading = HEADING)]
+    pub max_duration: usize,
     /// Parameters that training does not change
     #[arg(long, value_enum, value_delimiter = ',', help_heading = HEADING)]
     pub fixed: Vec<FixedArgument>,

@@ -18,7 +18,7 @@ use crate::arguments::{
     EncodingArgument, FitArguments, FormatArguments, ImputeArguments, MissingArgument, OptimizerArgument,
     ScoreArguments, StartArgument,
 };
-use crate::hmm_arguments::KindArgument;
+use crate::hmm_arguments::{DurationsArgument, KindArgument};
 use crate::output::{self, Exit, json_number};
 use crate::query::{budgeted, settings};
 use crate::{hmm, progress, signals};
@@ -104,6 +104,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
             OptimizerArgument::Auto => Optimizer::Auto,
             OptimizerArgument::Lbfgs => Optimizer::Lbfgs,
             OptimizerArgument::Fista => Optimizer::Fista,
+            OptimizerArgument::Em => return Err(Error::argument("--optimizer", "em is for --kind hmm")),
         })
         .start(match arguments.start {
             StartArgument::Forest => Start::Forest,
@@ -174,6 +175,8 @@ fn refuse_hidden(arguments: &FitArguments) -> Result<()> {
         ("--sequence", own.sequence.is_some()),
         ("--labels", own.labels.is_some()),
         ("--fixed", !own.fixed.is_empty()),
+        ("--ties", !own.ties.is_empty()),
+        ("--durations", own.durations != DurationsArgument::Geometric),
         ("--starts", own.starts != 1),
         ("--from", own.from.is_some()),
     ];

@@ -26,6 +26,7 @@ mod structured;
 mod structured_arguments;
 mod tag;
 mod tag_arguments;
+mod tag_joint;
 mod tips;
 mod tree_arguments;
 
@@ -47,7 +48,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     let json = args.iter().any(|arg| arg == "--json");
     signals::listen(json);
-    zhat::learn::hmm::register();
     let outcome = match Arguments::try_parse_from(&args) {
         Ok(arguments) => zhat::internal::numeric::simd::check().and_then(|_| dispatch(arguments.command)),
         Err(error) if !error.use_stderr() => {

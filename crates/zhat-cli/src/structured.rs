@@ -172,9 +172,10 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
             let each = since.elapsed().as_secs_f64() / (progress.step - first).max(1) as f64;
             let left = each * (now.expected().saturating_sub(progress.step)) as f64;
             eprintln!(
-                "step {}: objective {}, certified gap {:.1e}, about {} left",
+                "step {}: objective {}, {} gap {:.1e}, about {} left",
                 progress.step,
                 objective(progress.objective),
+                if progress.certified { "certified" } else { "estimated" },
                 progress.gap,
                 units::seconds(left)
             );
@@ -190,6 +191,14 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         Ok(true)
     })?;
     drop(attention);
+    if predictor.training().gap == f64::INFINITY {
+        let Some(time) = run.time() else { return Err(Error::Interrupted) };
+        return Err(Error::OverBudget {
+            needs: "training did not finish its first step in time".into(),
+            budget: units::precise_seconds(time.as_secs_f64()),
+            fitting: Vec::new(),
+        });
+    }
     if let (Some(path), Some(now)) = (kept, &newest) {
         write_predictor_checkpoint(now, path)?;
     }
@@ -207,7 +216,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
             "width": predictor.names().len(), "pairs": pairs, "parameters": predictor.parameters().len(),
             "lambda": training.lambda, "candidates": candidates, "steps": steps,
             "objective": json_number(training.objective), "gap": json_number(training.gap),
-            "confidence": training.confidence, "converged": converged, "seed": run.seed(), "seconds": seconds,
+            "confidence": training.confidence, "certified": training.confidence > 0.0, "converged": converged, "seed": run.seed(), "seconds": seconds,
         });
         if let Some(regret) = &regret {
             members["regret"] = json!({
@@ -219,7 +228,9 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         output::print_object("structured train", members)?;
         return Ok(output::ended());
     }
-    let certified = if training.confidence < 1.0 {
+    let certified = if training.confidence == 0.0 {
+        "by an estimate from approximate samples, not certified".into()
+    } else if training.confidence < 1.0 {
         format!("at confidence {}", training.confidence)
     } else {
         "certified".into()
@@ -332,7 +343,7 @@ fn guarantee(predictor: &Predictor) -> Value {
         true => json!({"kind": "exact"}),
         false => json!({
             "kind": "heuristic",
-            "reason": "the label graph is too dense for exact sums; predictions state their own guarantees",
+            "reason": "exact sums are out of reach; predictions state their own guarantees",
         }),
     }
 }

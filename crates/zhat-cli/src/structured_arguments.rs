@@ -109,7 +109,7 @@ pub enum SpaceArgument {
     Ranking,
     /// Nodes of a hierarchy, with all their ancestors
     Hierarchy,
-    /// Partitions of elements into blocks
+    /// Partitions of elements into blocks; exact up to 13 elements, from samples above
     Partition,
 }
 
@@ -117,9 +117,9 @@ pub enum SpaceArgument {
 pub enum RankingArgument {
     /// Plackett–Luce: one score per item; any number of items
     PlackettLuce,
-    /// One score per pair of items; up to 16 items
+    /// One score per pair of items; exact up to 16 items, from samples above
     Precedence,
-    /// One score per item and position; up to 16 items
+    /// One score per item and position; exact up to 16 items, from samples above
     Positions,
     /// Mallows around the order of a Plackett–Luce predictor
     Mallows,
@@ -143,7 +143,7 @@ pub enum ScalingArgument {
 pub enum MethodArgument {
     /// Exact gradients of all rows, L-BFGS
     Batch,
-    /// Gradients from exact samples of all rows, with a certified radius
+    /// Gradients from samples of all rows, with a certified radius if they are exact; for structures without exact sums
     Sampled,
     /// Gradients of a few rows at a time, step 1/(2λt), averaged
     Online,

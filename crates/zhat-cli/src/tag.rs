@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use zhat::internal::io::write_atomically;
 use zhat::internal::units;
 use zhat::io::table::cell;
-use zhat::learn::tag::file::{read_tagger, read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
+use zhat::learn::tag::file::{read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
 use zhat::learn::tag::{
-    Corpus, Evaluation, Examples, Format, Hits, Learning, ReadOptions, Stream, TagCounts, TagOptimizer,
-    Tagger, TaggerCheckpoint, Template, evaluate, train, train_file,
+    AnyTagger, Corpus, Evaluation, Examples, Format, Hits, Learning, ReadOptions, Stream, TagCounts,
+    TagOptimizer, Tagger, TaggerCheckpoint, Template, evaluate, train, train_file,
 };
 use zhat::{Error, Result};
 
 use crate::output::{self, Exit, json_number};
 use crate::query::budgeted;
 use crate::tag_arguments::{
-    TagArguments, TagCommand, TagEvalArguments, TagFeaturesArguments, TagPredictArguments, TagReadArguments,
-    TagTrainArguments,
+    TagArguments, TagCommand, TagEvalArguments, TagFeaturesArguments, TagObjectiveArgument,
+    TagPredictArguments, TagReadArguments, TagTrainArguments,
 };
-use crate::{chart, progress, signals};
+use crate::{chart, progress, signals, tag_joint};
 
 /// Interval between progress lines.
-const TOLD: Duration = Duration::from_secs(10);
+pub const TOLD: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &TagArguments) -> Result<Exit> {
     match &arguments.command {
@@ -54,13 +54,17 @@ fn template(arguments: &TagTrainArguments, format: Format) -> Result<Template> {
 
 /// The training data.
 enum Data {
-    Whole(Examples),
+    Whole(Box<Examples>),
     /// A file that is read in blocks.
     Blocks(Stream, Template),
 }
 
 fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
     output::refuse_stdout(&arguments.output, "model.zhat")?;
+    if arguments.objective == TagObjectiveArgument::Joint {
+        return tag_joint::train_joint(arguments, &options(&arguments.read, true)?);
+    }
+    tag_joint::refuse_joint(arguments)?;
     let run = progress::attend(budgeted(&arguments.budget));
     let started = Instant::now();
     let read = options(&arguments.read, true)?;
@@ -77,20 +81,21 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         _ => {
             let corpus = Corpus::read(&arguments.file, &read)?;
             let template = template(arguments, corpus.format())?;
-            Data::Whole(Examples::of(&corpus, &template, arguments.hash_bits)?)
+            Data::Whole(Box::new(Examples::of(&corpus, &template, arguments.hash_bits)?))
         }
     };
     let valid = arguments.valid.as_deref().map(|path| Corpus::read(path, &read)).transpose()?;
-    let how = Learning::default()
-        .l1(arguments.l1)
-        .l2(arguments.l2)
+    let usual = Learning::default();
+    let how = usual
+        .l1(arguments.l1.unwrap_or(usual.l1))
+        .l2(arguments.l2.unwrap_or(usual.l2))
         .context(arguments.context)
-        .min_count(arguments.min_count)
+        .min_count(arguments.min_count.unwrap_or(usual.min_count))
         .all_possible(arguments.all_possible)
-        .iterations(arguments.iterations)
-        .delta(arguments.delta)
-        .period(arguments.period)
-        .patience(arguments.patience)
+        .iterations(arguments.iterations.unwrap_or(usual.iterations))
+        .delta(arguments.delta.unwrap_or(usual.delta))
+        .period(arguments.period.unwrap_or(usual.period))
+        .patience(arguments.patience.unwrap_or(usual.patience))
         .optimizer(optimizer)
         .batch(arguments.batch)
         .rate(arguments.rate.unwrap_or(0.0));
@@ -127,7 +132,7 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         Ok(true)
     };
     let tagger = match data {
-        Data::Whole(examples) => train(examples, &how, valid_data, from, &run, &mut watch)?,
+        Data::Whole(examples) => train(*examples, &how, valid_data, from, &run, &mut watch)?,
         Data::Blocks(stream, template) => {
             train_file(&stream, &template, arguments.hash_bits, &how, valid_data, from, &run, &mut watch)?
         }
@@ -137,7 +142,7 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         write_tagger_checkpoint(now, path)?;
     }
     let training = tagger.training().clone();
-    if training.steps == 0 && arguments.iterations > 0 {
+    if training.steps == 0 && how.iterations > 0 {
         return Err(Error::OverBudget {
             needs: "training did not finish its first step in time".into(),
             budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
@@ -154,7 +159,7 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
                 "sentences": training.sentences, "tokens": training.tokens, "tags": tagger.tags().len(),
                 "attributes": tagger.attributes(), "parameters": tagger.parameters().len(),
                 "nonzero": tagger.nonzero(), "collisions": training.collisions, "context": tagger.context(),
-                "l1": arguments.l1, "l2": arguments.l2, "steps": training.steps,
+                "l1": how.l1, "l2": how.l2, "steps": training.steps,
                 "objective": json_number(training.objective), "converged": training.converged,
                 "valid": valid, "reading_seconds": reading, "seconds": seconds,
             }),
@@ -207,7 +212,7 @@ fn forbid(tagger: &mut Tagger, texts: &[String]) -> Result<()> {
 
 fn predict(arguments: &TagPredictArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
-    let mut tagger = read_tagger(&arguments.model)?;
+    let mut tagger = AnyTagger::read(&arguments.model)?.given_words()?;
     forbid(&mut tagger, &arguments.forbid)?;
     let corpus = Corpus::read(&arguments.file, &options(&arguments.read, !arguments.untagged)?)?;
     let inputs = tagger.inputs(&corpus)?;
@@ -310,7 +315,7 @@ fn eval(arguments: &TagEvalArguments) -> Result<Exit> {
         output::refuse_stdout(path, "confusion.svg")?;
     }
     let run = progress::attend(budgeted(&arguments.budget));
-    let mut tagger = read_tagger(&arguments.model)?;
+    let mut tagger = AnyTagger::read(&arguments.model)?.given_words()?;
     forbid(&mut tagger, &arguments.forbid)?;
     let corpus = Corpus::read(&arguments.file, &options(&arguments.read, true)?)?;
     let inputs = tagger.inputs(&corpus)?;
@@ -418,7 +423,7 @@ fn confusion(found: &Evaluation) -> String {
 }
 
 fn features(arguments: &TagFeaturesArguments) -> Result<Exit> {
-    let tagger = read_tagger(&arguments.model)?;
+    let tagger = AnyTagger::read(&arguments.model)?.given_words()?;
     let top = tagger.top(arguments.top);
     if arguments.json {
         let each = |one: &zhat::learn::tag::Weight| json!({"feature": one.feature, "tag": one.tag, "weight": one.value, "transition": one.transition});

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{BudgetArguments, parse_bytes};
 
@@ -48,47 +48,61 @@ pub struct TagTrainArguments {
     pub file: PathBuf,
     #[command(flatten)]
     pub read: TagReadArguments,
+    /// The likelihood to maximise
+    #[arg(long, default_value = "conditional")]
+    pub objective: TagObjectiveArgument,
     /// The attributes of a token: appendix-b (words, prefixes, suffixes, morphology), appendix-b:L, chunking,
     /// attributes (those of the file), or items such as w[0], c2[-1] and w[-1]|w[0] [default: attributes for
     /// CRFsuite's format, otherwise appendix-b with --words]
     #[arg(long, value_name = "ITEMS")]
     pub features: Option<String>,
-    /// The number of nearest words whose features a tag has, odd
+    /// The number of nearest words whose features a tag has, odd; at most 9 for joint taggers
     #[arg(long, value_name = "L", default_value_t = 3, conflicts_with = "features")]
     pub words: usize,
-    /// 1 for weights of pairs of tags, 2 for three tags as well
+    /// 1 for weights of neighbouring tags; 2 for three tags as well, or for joint taggers tags at distance 2
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub context: usize,
-    /// Factor λ₁ of the penalty λ₁‖θ‖₁, which makes weights exactly 0
-    #[arg(long, default_value_t = 0.0)]
-    pub l1: f64,
-    /// Factor λ₂ of the penalty λ₂‖θ‖²
-    #[arg(long, default_value_t = 1.0)]
-    pub l2: f64,
-    /// Drop attributes seen fewer times; with appendix-b only indicators of words
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
-    pub min_count: usize,
+    /// Factor λ₁ of the penalty λ₁‖θ‖₁, which makes weights exactly 0 [default: 0]
+    #[arg(long)]
+    pub l1: Option<f64>,
+    /// Factor λ₂ of the penalty λ₂‖θ‖² [default: 1; joint: 0.5]
+    #[arg(long)]
+    pub l2: Option<f64>,
+    /// Drop attributes seen fewer times; with appendix-b only indicators of words [default: 0; joint: 2]
+    #[arg(long, value_name = "COUNT")]
+    pub min_count: Option<usize>,
+    /// The bound on log Z that a joint tagger is trained with [default: the tightest: exact up to 3 words,
+    /// otherwise cover]
+    #[arg(long)]
+    pub bound: Option<BoundArgument>,
+    /// Leave out the scores of words that do not depend on the tag from a joint tagger
+    #[arg(long)]
+    pub no_word_scores: bool,
+    /// Steps of optimisation for the certified likelihoods of a joint tagger at the end [default: 40]
+    #[arg(long, value_name = "STEPS")]
+    pub certifying: Option<usize>,
     /// Weights for all attributes and tags and for all transitions, not only for those of the training file
     #[arg(long)]
     pub all_possible: bool,
     /// Number the attributes by a hash of this many bits, from 1 to 30; their names are not kept
     #[arg(long, value_name = "BITS")]
     pub hash_bits: Option<u32>,
-    /// A tagged file for early stopping; the weights with its smallest log-loss are kept
+    /// A tagged file for early stopping; the weights with its smallest log-loss, for joint taggers with its
+    /// highest accuracy, are kept
     #[arg(long, value_name = "FILE")]
     pub valid: Option<PathBuf>,
-    /// Stop after this many steps without an improvement on --valid
-    #[arg(long, value_name = "STEPS", default_value_t = 10, requires = "valid")]
-    pub patience: usize,
-    /// Maximum number of steps
-    #[arg(long, default_value_t = 1000)]
-    pub iterations: usize,
-    /// Stop when the objective has fallen by less than this share over --period steps
-    #[arg(long, default_value_t = 1e-5)]
-    pub delta: f64,
-    /// The number of steps for --delta
-    #[arg(long, default_value_t = 10)]
-    pub period: usize,
+    /// Stop after this many steps without an improvement on --valid [default: 10; joint: 50]
+    #[arg(long, value_name = "STEPS", requires = "valid")]
+    pub patience: Option<usize>,
+    /// Maximum number of steps [default: 1000; joint: 300]
+    #[arg(long)]
+    pub iterations: Option<usize>,
+    /// Stop when the objective has fallen by less than this share over --period steps [default: 1e-5; joint: 1e-4]
+    #[arg(long)]
+    pub delta: Option<f64>,
+    /// The number of steps for --delta [default: 10]
+    #[arg(long)]
+    pub period: Option<usize>,
     /// lbfgs, or sgd: stochastic gradients on a file that is read in blocks, for corpora larger than memory; a step is
     /// then an epoch
     #[arg(long, value_name = "NAME", default_value = "lbfgs")]
@@ -113,6 +127,25 @@ pub struct TagTrainArguments {
     pub output: PathBuf,
     #[command(flatten)]
     pub budget: BudgetArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TagObjectiveArgument {
+    /// Tags given words: a conditional random field
+    Conditional,
+    /// Tags and words together, with a certified likelihood; the cost per step does not depend on the length of
+    /// the file
+    Joint,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BoundArgument {
+    /// log Z by sums over triples of tags, up to 3 words
+    Exact,
+    /// Tag chains and word stars with optimised weights
+    Cover,
+    /// The stars of the paper
+    Star,
 }
 
 #[derive(Args, Debug)]

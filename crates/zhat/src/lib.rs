@@ -86,6 +86,12 @@ pub mod tensor;
 mod units;
 mod values;
 
+/// The readers of the kinds of model that are defined in layers above `io`.
+pub(crate) const LATER_READERS: &[model::Reader] = &[
+    #[cfg(feature = "learn")]
+    learn::hmm::READER,
+];
+
 pub use method::{bounds, cycle, dynamic, exact, messages, quadrature, sampling};
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};

@@ -1,6 +1,6 @@
 //! Shared slices of numbers: owned, or borrowed from memory that is kept alive.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A slice of numbers that is cheap to clone.
@@ -13,6 +13,24 @@ impl<F> Values<F> {
     /// Shares the slice of `owner`, which must return the same numbers every time.
     pub fn shared(owner: impl AsRef<[F]> + Send + Sync + 'static) -> Self {
         Values(Arc::new(owner))
+    }
+}
+
+impl<F: Send + Sync + 'static> Values<F> {
+    /// A part of the slice, in the same memory.
+    ///
+    /// # Panics
+    /// When it is used, if the range is out of bounds.
+    pub fn part(&self, range: Range<usize>) -> Self {
+        Values::shared(Part(Values(Arc::clone(&self.0)), range))
+    }
+}
+
+struct Part<F>(Values<F>, Range<usize>);
+
+impl<F> AsRef<[F]> for Part<F> {
+    fn as_ref(&self) -> &[F] {
+        &self.0[self.1.clone()]
     }
 }
 

@@ -56,10 +56,13 @@ fn large(kind: Kind) -> Vec<Model> {
             let narrow = ChainShape { states: 3, steps: 100_000, ..ChainShape::default() };
             let transitions = generate::TransitionForm::LowRank { rank: 40 };
             let low_rank = ChainShape { states: 20_000, steps: 200, transitions, ..ChainShape::default() };
+            let transitions = generate::TransitionForm::Sparse { entries: 10, per_step: false };
+            let sparse = ChainShape { states: 20_000, steps: 200, transitions, ..ChainShape::default() };
             vec![
                 chain.into(),
                 generate::chain::<f64>(&narrow, 1).unwrap().into(),
                 generate::chain::<f32>(&low_rank, 1).unwrap().into(),
+                generate::chain::<f64>(&sparse, 1).unwrap().into(),
             ]
         }
         "semi-markov" => {

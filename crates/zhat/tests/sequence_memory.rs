@@ -29,6 +29,8 @@ struct Case {
 
 const TIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: true };
 const UNTIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: false };
+const SPARSE: TransitionForm = TransitionForm::Sparse { entries: 10, per_step: false };
+const SPARSE_STEPS: TransitionForm = TransitionForm::Sparse { entries: 10, per_step: true };
 const LOW_RANK: TransitionForm = TransitionForm::LowRank { rank: 40 };
 
 fn shape(states: usize, steps: usize, batch: usize, transitions: TransitionForm) -> ChainShape {
@@ -87,6 +89,15 @@ fn cases() -> Vec<Case> {
         exact("low rank, double", FactorMarginals, || double(20_000, 8, 9, LOW_RANK)),
         exact("low rank", Entropy, || single(3000, 8, 16, LOW_RANK)),
         exact("low rank", Sample(500), || single(20_000, 8, 2, LOW_RANK)),
+        exact("sparse", LogPartition, || single(60_000, 4, 2, SPARSE)),
+        exact("sparse", Marginals, || single(60_000, 8, 2, SPARSE)),
+        exact("sparse", FactorMarginals, || single(60_000, 8, 2, SPARSE)),
+        exact("sparse, double", FactorMarginals, || double(60_000, 16, 1, SPARSE)),
+        exact("sparse", Entropy, || double(30_000, 8, 2, SPARSE)),
+        exact("sparse", Sample(100), || single(30_000, 8, 2, SPARSE)),
+        exact("sparse per step", FactorMarginals, || single(30_000, 8, 2, SPARSE_STEPS)),
+        exact("sparse per step", Entropy, || single(30_000, 8, 2, SPARSE_STEPS)),
+        exact("per sequence", FactorMarginals, || single(400, 6, 4, TransitionForm::PerSequence)),
         exact("per step", FactorMarginals, per_step),
         exact("dense", Entropy, || single(2200, 16, 4, TransitionForm::Shared)),
         exact("per step", Entropy, per_step),
@@ -170,6 +181,8 @@ fn small_models_never_take_more_than_is_forecast() {
         TransitionForm::Factored { rank: 5, tied: true },
         TransitionForm::Factored { rank: 3, tied: false },
         TransitionForm::LowRank { rank: 3 },
+        TransitionForm::Sparse { entries: 3, per_step: false },
+        TransitionForm::Sparse { entries: 4, per_step: true },
     ];
     let sizes = [(1, 1, 1), (2, 30, 5), (40, 1, 3), (33, 7, 2), (130, 3, 1), (5, 60, 6)];
     for threads in [1, 2] {

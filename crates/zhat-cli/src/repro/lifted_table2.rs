@@ -11,9 +11,6 @@ use zhat::{Error, Result};
 use super::{Setting, header, line, short};
 use crate::output;
 
-/// Steps of optimisation over the dual variables for a certificate.
-const CERTIFYING: usize = 60;
-
 /// The corpora of one column of tags.
 struct Treebank {
     folder: PathBuf,
@@ -59,28 +56,24 @@ fn row(name: &str, score: &TagScore, likelihoods: [String; 3], steps: &str, seco
 /// Trains one form of the model and prints its row.
 fn joint(name: &str, treebank: &Treebank, how: &Training, setting: &Setting<'_>) -> Result<()> {
     let started = Instant::now();
-    let mut steps = 0;
-    let tagger = train(&treebank.train, Some(&treebank.dev), how, None, &setting.run, &mut |now| {
-        steps = now.progress().iteration;
+    let mut seconds = 0.0;
+    let tagger = train(&treebank.train, Some(&treebank.dev), how, None, &setting.run, &mut |_| {
+        seconds = started.elapsed().as_secs_f64();
         Ok(true)
     })?;
-    let seconds = started.elapsed().as_secs_f64();
     let score = tagger.evaluate(&treebank.test, &setting.run)?;
-    let moments = Moments::of(&treebank.train, tagger.tags(), tagger.lexicon(), tagger.context())?;
-    let steps_of_duals = if setting.quick { CERTIFYING / 10 } else { CERTIFYING };
-    let certified = |bound: Bound| match tagger.likelihood(&moments, bound, steps_of_duals, &setting.run) {
-        Ok((value, _)) => Ok(format!("{value:.4}")),
-        Err(Error::Argument { .. }) => Ok("does not apply".into()),
-        Err(other) => Err(other),
+    let certified = |bound: Bound| match tagger.trained().log_likelihood(bound) {
+        Some(value) => format!("{value:.4}"),
+        None => "does not apply".into(),
     };
-    let likelihoods = [certified(Bound::Exact)?, certified(Bound::Cover)?, certified(Bound::Star)?];
-    row(name, &score, likelihoods, &steps.to_string(), seconds)
+    let steps = tagger.trained().steps.to_string();
+    row(name, &score, Bound::ALL.map(certified), &steps, seconds)
 }
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     let columns: &[&str] = if setting.quick { &["upos"] } else { &["xpos", "upos"] };
     let how = Training::default();
-    let how = if setting.quick { how.iterations(10) } else { how };
+    let how = if setting.quick { how.iterations(10).certifying(5) } else { how };
     for column in columns {
         let treebank = Treebank::open(column)?;
         output::print(&format!(
@@ -131,16 +124,17 @@ fn cost(setting: &Setting<'_>) -> Result<()> {
     for (name, copies) in [("English-EWT", 1), ("ten copies", 10)] {
         let corpus = Corpus::parse(text.repeat(copies), "copies.conllu", &treebank.options)?;
         // The vocabulary must not depend on the number of copies.
-        let how = Training::default().min_count(1).iterations(STEPS);
+        let how = Training::default().min_count(1).iterations(STEPS).certifying(0);
         let started = Instant::now();
-        let mut first = 0.0;
+        let (mut first, mut last) = (0.0, 0.0);
         let tagger = train(&corpus, None, &how, None, &setting.run, &mut |now| {
+            last = started.elapsed().as_secs_f64();
             if now.progress().iteration == 1 {
-                first = started.elapsed().as_secs_f64();
+                first = last;
             }
             Ok(true)
         })?;
-        let step = (started.elapsed().as_secs_f64() - first) / (STEPS - 1) as f64;
+        let step = (last - first) / (STEPS - 1) as f64;
         let moments = Moments::of(&corpus, tagger.tags(), tagger.lexicon(), 1)?;
         output::print(&line(&[
             name.into(),

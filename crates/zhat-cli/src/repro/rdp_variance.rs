@@ -104,9 +104,7 @@ fn table(chain: &Chain, t: usize) -> Vec<f64> {
             multiply(left, right.transposed(), &mut table, false);
             table
         }
-        Transitions::LowRank { .. } => {
-            (0..n * n).map(|entry| chain.transitions().score(n, t, entry / n, entry % n)).collect()
-        }
+        _ => (0..n * n).map(|entry| chain.transitions().score(n, t, entry / n, entry % n)).collect(),
     }
 }
 

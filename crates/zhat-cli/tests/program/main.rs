@@ -7,6 +7,7 @@ mod answers;
 mod failures;
 mod grammar_queries;
 mod grammars;
+mod joint_taggers;
 mod language;
 mod methods;
 mod mixed;

@@ -226,11 +226,68 @@ fn dense_label_graphs_are_trained_by_samples() {
     assert!(printed.starts_with("line,prediction,probability,guarantee,choice\n"), "{printed}");
 }
 
+/// Twenty items and twenty elements are beyond exact sums.
+#[test]
+fn long_rankings_and_large_partitions_are_trained_by_samples() {
+    let folder = Folder::new("structured-long");
+    let n = 20;
+    let names: Vec<String> = (0..n).map(|i| format!("i{i}")).collect();
+    let (mut ranks, mut blocks) = (format!("a,{}\n", names.join(",")), format!("a,{}\n", names.join(",")));
+    for row in 0..6 {
+        let place = |i: usize| {
+            if i == row {
+                row + 2
+            } else if i == row + 1 {
+                row + 1
+            } else {
+                i + 1
+            }
+        };
+        let a = (row as f64).sin();
+        ranks += &format!("{a},{}\n", (0..n).map(|i| place(i).to_string()).collect::<Vec<_>>().join(","));
+        let block = |i: usize| if i == 3 * row { 9 } else { i % 4 };
+        blocks += &format!("{a},{}\n", (0..n).map(|i| block(i).to_string()).collect::<Vec<_>>().join(","));
+    }
+    folder.write("r.csv", &ranks);
+    folder.write("p.csv", &blocks);
+    for (data, space) in [("r.csv", "ranking --ranking precedence"), ("p.csv", "partition")] {
+        let line = format!(
+            "structured train {data} --space {space} --labels {} --lambda 0.5 -o m.zhat",
+            names.join(",")
+        );
+        let line: Vec<&str> = line.split_whitespace().collect();
+        let refused = folder.run(&line);
+        assert!(refused.status() != 0 && refused.stderr().contains("sampled gradients would work"));
+        let more = ["--method", "sampled", "--samples", "4", "--gap", "0", "--iterations", "6"];
+        let learned = folder.json(&[line.as_slice(), &more].concat());
+        assert!(learned["objective"].is_null() && learned["certified"] == true, "{learned}");
+        assert_eq!(learned["confidence"], 0.95);
+        let several = folder.run(&[line.as_slice(), &more, &["--lambda", "0.5,1"]].concat());
+        assert!(several.status() != 0, "{}", several.stderr());
+        let found = folder.json(&["structured", "predict", data, "-m", "m.zhat", "--marginals"]);
+        let first = &found["rows"][0];
+        let one = &first["predictions"][0];
+        assert!(one["guarantee"]["kind"].is_string() && one["choice"]["kind"].is_string(), "{one}");
+        assert!(one["log_probability"].as_f64().unwrap() < 0.0, "{one}");
+        assert_eq!(first["marginals"].as_object().unwrap().len(), n * (n - 1) / 2);
+        let measures = folder.json(&["structured", "eval", data, "-m", "m.zhat"]);
+        assert!(measures["measures"]["log_loss"].as_f64().unwrap() > 0.0, "{measures}");
+        assert_eq!(measures["guarantee"]["kind"], "heuristic");
+    }
+}
+
 #[test]
 fn mistakes_end_with_status_2_and_write_nothing() {
     let folder = Folder::new("structured-mistakes");
     folder.write("l.csv", &labels(20));
     folder.write("r.csv", &ranks(20).replace("\n0,", "\nzero,"));
+    folder.write("empty.csv", "a,x,y\n");
+    folder.write("inf.csv", "a,x,y\ninf,1,0\n");
+    let arff = "@relation t\n@attribute a numeric\n@attribute l1 {0,1}\n@attribute l2 {0,1}\n@data\n1,0,1\n";
+    folder.write("e.arff", arff);
+    folder.write("e.xml", "<labels><label name=\"l1\"/><label name=\"l9\"/></labels>");
+    folder.write("f.arff", arff);
+    folder.write("f.xml", "<labels><label name=\"l1\"/></labels>");
     folder.write("bad.csv", "A1,L1,L2\n1,1,1\n");
     folder.write(
         "h.arff",
@@ -238,6 +295,10 @@ fn mistakes_end_with_status_2_and_write_nothing() {
     );
     let cases = [
         ("structured train bad.csv --space ranking -o m.zhat", "bad.csv: line 2: column L2 is `1`"),
+        ("structured train empty.csv --labels x,y -o m.zhat", "empty.csv: the file has no rows"),
+        ("structured train inf.csv --labels x,y -o m.zhat", "inf.csv: line 2: column a is `inf`"),
+        ("structured train e.arff -o m.zhat", "e.arff: the label `l9` of e.xml is no attribute"),
+        ("structured train f.arff -o m.zhat", "f.arff: the attribute `l2` comes after labels, but f.xml"),
         ("structured train l.csv --labels x,z -o m.zhat", "l.csv: line 1: there is no column `z` of targets"),
         ("structured train l.csv -o m.zhat", "no target columns"),
         ("structured train l.csv --labels x,y --lambda 0 -o m.zhat", "--lambda: expected numbers above 0"),
@@ -274,6 +335,14 @@ fn mistakes_end_with_status_2_and_write_nothing() {
     );
     folder.write("fine.csv", "colour,b,a\nred,2,1\n");
     assert_eq!(folder.ok(&["structured", "predict", "fine.csv", "-m", "m.zhat"]).lines().count(), 2);
+    // A single class and a constant input are no mistakes.
+    folder.write("same.csv", "a,x,y\n1,1,0\n1,1,0\n");
+    folder.ok(&["structured", "train", "same.csv", "--labels", "x,y", "-o", "same.zhat"]);
+    // Too few inputs.
+    folder.write("few.csv", "a,b\n1,2\n");
+    let few = folder.run(&["structured", "predict", "few.csv", "-m", "m.zhat"]);
+    assert_eq!(few.status(), 2);
+    assert!(few.stderr().contains("few.csv") && few.stderr().contains("colour"), "{}", few.stderr());
     let other = folder.run(&["structured", "predict", "fine.csv", "-m", "m.zhat", "--decision", "kendall"]);
     assert_eq!(other.status(), 2);
     let model = folder.run(&["logz", "m.zhat"]);

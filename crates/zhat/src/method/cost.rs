@@ -83,6 +83,9 @@ pub(crate) mod forward_backward {
     /// found.
     pub const PER_WAY: f64 = 2e-8;
     pub const PER_RANKED: f64 = 2e-7;
+    /// Seconds per entry of a sparse table in a product, and per entry of the product of M with a direction.
+    pub const PER_SPARSE: f64 = 1.2e-9;
+    pub const PER_DIRECTED: f64 = 4e-8;
 }
 
 /// Randomized.

@@ -17,7 +17,7 @@ mod tree;
 
 pub use crate::values::Values;
 pub use any::{AnyModel, Batch, Evidence, Input, Kind, Model, Reader, StateForm, Summary, equal};
-pub use chain::{Chain, Observed, Transitions};
+pub use chain::{Chain, Observed, Pattern, Transitions};
 pub use dependency::{DependencyTree, TreeShape};
 pub use factor_graph::{Factor, FactorGraph, Names, NetworkType};
 pub use grammar::Grammar;

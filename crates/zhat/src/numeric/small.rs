@@ -18,8 +18,8 @@ pub(crate) fn padded<F>(length: usize) -> usize {
     length.next_multiple_of((64 / size_of::<F>()).max(1))
 }
 
-/// C ← A·B with C(r, j) = Σₖ A(r, k)·B(k, j). The rows of B and C have `width` numbers, whole vectors; A(r, k)
-/// is at r·`row_stride` + k·`inner_stride`.
+/// C ← A·B, or C ← C + A·B, with (A·B)(r, j) = Σₖ A(r, k)·B(k, j). The rows of B and C have `width`
+/// numbers, whole vectors; A(r, k) is at r·`row_stride` + k·`inner_stride`.
 #[derive(Debug)]
 pub struct SmallProduct<'a, F> {
     /// The left factor.
@@ -30,17 +30,46 @@ pub struct SmallProduct<'a, F> {
     pub inner_stride: usize,
     /// The right factor, inner × width.
     pub b: &'a [F],
+    /// Distance between consecutive rows of B.
+    pub b_stride: usize,
     /// The result, rows × width.
     pub c: &'a mut [F],
+    /// Distance between consecutive rows of C.
+    pub c_stride: usize,
     /// The number of rows of A and C.
     pub rows: usize,
     /// The number of columns of A and of rows of B.
     pub inner: usize,
     /// The number of columns of B and C.
     pub width: usize,
+    /// Whether the product is added to C.
+    pub accumulate: bool,
 }
 
-impl<F> SmallProduct<'_, F> {
+impl<'a, F> SmallProduct<'a, F> {
+    /// C ← A·B for matrices of so many rows, inner and columns, whose rows lie side by side in B and in C. A has
+    /// these distances between rows and between columns.
+    pub fn new(
+        (a, row_stride, inner_stride): (&'a [F], usize, usize),
+        b: &'a [F],
+        c: &'a mut [F],
+        [rows, inner, width]: [usize; 3],
+    ) -> Self {
+        SmallProduct {
+            a,
+            row_stride,
+            inner_stride,
+            b,
+            b_stride: width,
+            c,
+            c_stride: width,
+            rows,
+            inner,
+            width,
+            accumulate: false,
+        }
+    }
+
     fn check(&self) {
         let SmallProduct { rows, inner, width, .. } = *self;
         assert!(width.is_multiple_of(padded::<F>(1)), "whole vectors");
@@ -48,67 +77,108 @@ impl<F> SmallProduct<'_, F> {
             let last = (rows - 1) * self.row_stride + (inner - 1) * self.inner_stride;
             assert!(self.a.len() > last, "left factor");
         }
-        assert!(self.b.len() >= inner * width, "right factor");
-        assert!(self.c.len() >= rows * width, "result");
+        let size = |rows: usize, stride: usize| if rows > 0 { (rows - 1) * stride + width } else { 0 };
+        assert!(self.b.len() >= size(inner, self.b_stride), "right factor");
+        assert!(self.c.len() >= size(rows, self.c_stride) && self.c_stride >= width, "result");
     }
 }
 
 mod sealed {
     /// The product for a number type.
     pub trait Small: Sized {
-        /// C ← A·B.
+        /// C ← A·B, or C ← C + A·B.
         fn small_product(task: super::SmallProduct<'_, Self>);
     }
 }
 pub(crate) use sealed::Small;
 
-/// Rows `first` to `first` + R of the result.
+/// R rows of the result from `first`, W vectors from `column`.
 ///
 /// # Safety
-/// The task has been checked, has these rows, and the instructions of V are enabled.
+/// The task has been checked, has these rows and columns, and the instructions of V are enabled.
 #[inline(always)]
-unsafe fn rows<F: Copy, V: Lanes<F>, const R: usize>(task: &mut SmallProduct<'_, F>, first: usize, zero: F) {
+unsafe fn block<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
+    task: &mut SmallProduct<'_, F>,
+    (first, column): (usize, usize),
+    zero: F,
+) {
     // SAFETY: `check` bounds every index below.
     unsafe {
         let a = task.a.as_ptr().add(if task.inner > 0 { first * task.row_stride } else { 0 });
-        let c = task.c.as_mut_ptr().add(first * task.width);
-        let mut column = 0;
-        while column < task.width {
-            let mut sums = [V::splat(zero); R];
-            for k in 0..task.inner {
-                let b = V::load(task.b.as_ptr().add(k * task.width + column));
-                for r in 0..R {
-                    let x = V::splat(*a.add(r * task.row_stride + k * task.inner_stride));
-                    sums[r] = b.multiply_add(x, sums[r]);
-                }
+        let c = task.c.as_mut_ptr().add(first * task.c_stride + column);
+        let mut sums = [[V::splat(zero); W]; R];
+        for k in 0..task.inner {
+            let mut b = [V::splat(zero); W];
+            for w in 0..W {
+                b[w] = V::load(task.b.as_ptr().add(k * task.b_stride + column + w * V::COUNT));
             }
             for r in 0..R {
-                sums[r].store(c.add(r * task.width + column));
+                let x = V::splat(*a.add(r * task.row_stride + k * task.inner_stride));
+                for w in 0..W {
+                    sums[r][w] = b[w].multiply_add(x, sums[r][w]);
+                }
             }
-            column += V::COUNT;
+        }
+        for r in 0..R {
+            for w in 0..W {
+                let to = c.add(r * task.c_stride + w * V::COUNT);
+                let sum = if task.accumulate { sums[r][w].add(V::load(to)) } else { sums[r][w] };
+                sum.store(to);
+            }
         }
     }
 }
 
-/// All rows, by blocks of R.
+/// All rows of W vectors from `column`, by blocks of R rows.
 ///
 /// # Safety
-/// As for [`rows`].
+/// As for [`block`].
 #[inline(always)]
-unsafe fn blocks<F: Copy, V: Lanes<F>, const R: usize>(mut task: SmallProduct<'_, F>, zero: F) {
+unsafe fn panel<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
+    task: &mut SmallProduct<'_, F>,
+    column: usize,
+    zero: F,
+) {
     let mut first = 0;
     // SAFETY: guaranteed by the caller.
     unsafe {
         while first + R <= task.rows {
-            rows::<F, V, R>(&mut task, first, zero);
+            block::<F, V, R, W>(task, (first, column), zero);
             first += R;
         }
+        while R > 4 && first + 4 <= task.rows {
+            block::<F, V, 4, W>(task, (first, column), zero);
+            first += 4;
+        }
         while first + 2 <= task.rows {
-            rows::<F, V, 2>(&mut task, first, zero);
+            block::<F, V, 2, W>(task, (first, column), zero);
             first += 2;
         }
         if first < task.rows {
-            rows::<F, V, 1>(&mut task, first, zero);
+            block::<F, V, 1, W>(task, (first, column), zero);
+        }
+    }
+}
+
+/// All columns, W vectors at a time, so that what is read of B stays in the cache for all rows.
+///
+/// # Safety
+/// As for [`block`].
+#[inline(always)]
+unsafe fn panels<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
+    mut task: SmallProduct<'_, F>,
+    zero: F,
+) {
+    let mut column = 0;
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        while column + W * V::COUNT <= task.width {
+            panel::<F, V, R, W>(&mut task, column, zero);
+            column += W * V::COUNT;
+        }
+        while column < task.width {
+            panel::<F, V, R, 1>(&mut task, column, zero);
+            column += V::COUNT;
         }
     }
 }
@@ -124,12 +194,12 @@ macro_rules! small {
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(task: SmallProduct<'_, $float>) {
                         // SAFETY: the task has been checked and the instructions are enabled.
-                        unsafe { blocks::<$float, Pair<$half>, 6>(task, 0.0) }
+                        unsafe { panels::<$float, Pair<$half>, 6, 1>(task, 0.0) }
                     }
                     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
                     unsafe fn avx512(task: SmallProduct<'_, $float>) {
                         // SAFETY: the task has been checked and the instructions are enabled.
-                        unsafe { blocks::<$float, $whole, 10>(task, 0.0) }
+                        unsafe { panels::<$float, $whole, 10, 2>(task, 0.0) }
                     }
                     match simd::level() {
                         // SAFETY: `level` is never above what `Level::detected` found on this CPU.
@@ -140,7 +210,7 @@ macro_rules! small {
                     }
                 }
                 // SAFETY: the task has been checked, and arrays need no special instructions.
-                unsafe { blocks::<$float, [$float; $count], 2>(task, 0.0) }
+                unsafe { panels::<$float, [$float; $count], 2, 1>(task, 0.0) }
             }
         }
     };
@@ -164,45 +234,27 @@ mod tests {
             let close = |got: F, want: f64| {
                 assert!((got.to_f64() - want).abs() <= 40.0 * F::EPSILON.to_f64(), "{got} for {want}");
             };
-            // Aᵀ·B, a sum over the rows of both.
+            // C + Aᵀ·B, a sum over the rows of both.
             let mut c = vec![F::ONE; n * width];
-            let (row_stride, inner_stride) = (1, width);
-            let c_rows = SmallProduct {
-                a: &a,
-                row_stride,
-                inner_stride,
-                b: &b,
-                c: &mut c,
-                rows: n,
-                inner: count,
-                width,
-            };
-            F::small_product(c_rows);
+            let task = SmallProduct::new((&a, 1, width), &b, &mut c, [n, count, width]);
+            F::small_product(SmallProduct { accumulate: true, ..task });
             for i in 0..n {
                 for j in 0..width {
                     let term = |m: usize| a[m * width + i].to_f64() * b[m * width + j].to_f64();
-                    close(c[i * width + j], (0..count).map(term).sum());
+                    close(c[i * width + j], 1.0 + (0..count).map(term).sum::<f64>());
                 }
             }
-            // A·S for a square S.
-            let mut c = vec![F::ONE; count * width];
-            let (row_stride, inner_stride) = (width, 1);
-            let c_rows = SmallProduct {
-                a: &a,
-                row_stride,
-                inner_stride,
-                b: &square,
-                c: &mut c,
-                rows: count,
-                inner: n,
-                width,
-            };
-            F::small_product(c_rows);
+            // A·S for a square S, into rows that are further apart.
+            let stride = width + 3;
+            let mut c = vec![F::ONE; count * stride];
+            let task = SmallProduct::new((&a, width, 1), &square, &mut c, [count, n, width]);
+            F::small_product(SmallProduct { c_stride: stride, ..task });
             for m in 0..count {
                 for j in 0..width {
                     let term = |i: usize| a[m * width + i].to_f64() * square[i * width + j].to_f64();
-                    close(c[m * width + j], (0..n).map(term).sum());
+                    close(c[m * stride + j], (0..n).map(term).sum());
                 }
+                assert!(c[m * stride + width..(m + 1) * stride].iter().all(|x| *x == F::ONE));
             }
         }
     }

@@ -40,6 +40,8 @@ pub enum TransitionGradient<F> {
     Shared(Vec<F>),
     /// (T−1)×N×N.
     PerStep(Vec<F>),
+    /// B×(T−1)×N×N.
+    PerSequence(Vec<F>),
     /// With respect to the embeddings, N×D each; `right` is `None` if the model has only left embeddings.
     Factored {
         /// With respect to the left embeddings, or to both if they are the same.
@@ -53,6 +55,13 @@ pub enum TransitionGradient<F> {
         left: Vec<F>,
         /// With respect to the log factors of target states.
         right: Vec<F>,
+    },
+    /// With respect to the entries of sparse transitions.
+    Sparse {
+        /// The derivatives.
+        values: Vec<F>,
+        /// The number of entries E, or T−1 and E if each step has its own values.
+        shape: Vec<usize>,
     },
 }
 

@@ -247,7 +247,11 @@ fn longer_chains_give_the_same_results_with_checkpoints_and_in_single_precision(
         let counts = ForwardBackward::default().factor_marginals(&chain, &run).unwrap().value;
         let positions: usize = chain.lengths().iter().sum();
         assert!((counts.emissions.iter().sum::<f64>() - positions as f64).abs() < 1e-9);
-        if let TransitionGradient::Shared(table) | TransitionGradient::PerStep(table) = &counts.transitions {
+        if let TransitionGradient::Shared(table)
+        | TransitionGradient::PerStep(table)
+        | TransitionGradient::PerSequence(table)
+        | TransitionGradient::Sparse { values: table, .. } = &counts.transitions
+        {
             assert!((table.iter().sum::<f64>() - (positions - 5) as f64).abs() < 1e-9);
         }
         let method = ForwardBackward::default();

@@ -7,8 +7,9 @@ use std::sync::Once;
 
 use zhat::io::{model_file, read_model, write_model};
 use zhat::model::{
-    DependencyTree, Domain, Grammar, Hypertree, Interactions, MixedModel, NetworkType, Rule, Rules, Segments,
-    SequenceMrf, Spans, Statistic, Symbols, Term, Transitions, TreeNames, TreeShape, UnaryRule, Values,
+    DependencyTree, Domain, Grammar, Hypertree, Interactions, MixedModel, NetworkType, Pattern, Rule, Rules,
+    Segments, SequenceMrf, Spans, Statistic, Symbols, Term, Transitions, TreeNames, TreeShape, UnaryRule,
+    Values,
 };
 use zhat::random::Streams;
 use zhat::space::{Scores, Subtrees};
@@ -73,6 +74,23 @@ fn low_rank() -> Chain<f64> {
     left[4] = ZERO;
     let transitions = Transitions::LowRank { left: left.into(), right: numbers(9).into() };
     Chain::crf(3, numbers(12).into(), vec![2, 1], transitions).unwrap()
+}
+
+/// Single precision, sparse transitions with scores for each step, and a state that no transition leaves.
+fn sparse() -> Chain<f32> {
+    let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
+    let pattern = Pattern::new(3, vec![0, 2, 2, 5], vec![1, 2, 0, 1, 2]).unwrap();
+    let mut values = numbers(10);
+    values[3] = f32::NEG_INFINITY;
+    let transitions = Transitions::Sparse { pattern, values: values.into(), per_step: true };
+    Chain::crf(3, numbers(9).into(), vec![3], transitions).unwrap()
+}
+
+/// Double precision, a table for each sequence and step.
+fn per_sequence() -> Chain<f64> {
+    let numbers = |count: u8| (0..count).map(|i| f64::from(i) / 8.0 - 1.0).collect::<Vec<f64>>();
+    let transitions = Transitions::PerSequence(numbers(16).into());
+    Chain::crf(2, numbers(12).into(), vec![3, 2], transitions).unwrap()
 }
 
 /// Single precision, a table for each step, and scores for each position of a segment.
@@ -167,14 +185,16 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// The files of version 1 and their models. The files are written first if `ZHAT_BLESS=1`.
-fn version_1() -> [(PathBuf, Model); 13] {
+fn version_1() -> [(PathBuf, Model); 15] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 13] = [
+    let files: [(&str, Model); 15] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
         ("v1-chain-factored.zhat", factored().into()),
         ("v1-chain-low-rank.zhat", low_rank().into()),
+        ("v1-chain-sparse.zhat", sparse().into()),
+        ("v1-chain-per-sequence.zhat", per_sequence().into()),
         ("v1-semi-markov.zhat", semi_markov().into()),
         ("v1-dependency.zhat", dependency().into()),
         ("v1-hypertree.zhat", hypertree().into()),

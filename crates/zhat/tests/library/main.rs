@@ -57,5 +57,6 @@ mod space_queries;
 mod space_sampling;
 mod space_sizes;
 mod spaces;
+mod sparse;
 mod structure;
 mod tree_relaxed;

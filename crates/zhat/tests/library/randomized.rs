@@ -2,7 +2,7 @@
 //! fixed choice of states.
 
 use crate::support::oracle::log_sum_exp;
-use crate::support::sequences::{FORMS, Listed, SCORES, chain, close, flat, sized_chain};
+use crate::support::sequences::{Listed, RANDOMIZED_FORMS, SCORES, chain, close, flat, sized_chain};
 use crate::support::statistics::{ALARM, binomial_tail};
 use zhat::Real;
 use zhat::dynamic::ForwardBackward;
@@ -41,7 +41,7 @@ fn method<F: Real>(
 }
 
 fn exact_with_all_states<F: Real>() {
-    for form in FORMS {
+    for form in RANDOMIZED_FORMS {
         for scores in SCORES {
             for seed in 0..6 {
                 let chain = chain::<F>(form, scores, seed);
@@ -94,8 +94,8 @@ fn estimates_are_unbiased_for_every_proposal() {
         for (form, &proposal) in PROPOSALS.iter().enumerate() {
             for selection in [Selection::Threshold, Selection::Draws] {
                 // Low-rank factors with many zeros leave no path.
-                let forms = if scores == "zeros" { 4 } else { FORMS.len() };
-                let form = FORMS[(form + k) % forms];
+                let forms = if scores == "zeros" { 4 } else { RANDOMIZED_FORMS.len() };
+                let form = RANDOMIZED_FORMS[(form + k) % forms];
                 let mut random = Streams::new(8, "unbiased").block(k as u64);
                 let chain: Chain<f64> = sized_chain(&mut random, form, scores, [1, 4, 8]);
                 let want = chain.log_partition(0);
@@ -141,7 +141,7 @@ fn a_concentrated_backward_pass_that_misses_paths_causes_no_bias() {
 
 /// Chains with more states than are kept, for every form of transitions.
 fn larger_chains(mut check: impl FnMut(&str, &Chain<f64>)) {
-    for form in FORMS {
+    for form in RANDOMIZED_FORMS {
         for scores in ["plain", "zeros"] {
             let mut random = Streams::new(21, "larger").block(0);
             let chain: Chain<f64> = sized_chain(&mut random, form, scores, [3, 4, 6]);

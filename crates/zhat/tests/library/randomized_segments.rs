@@ -1,7 +1,9 @@
 //! Randomized dynamic programming on semi-Markov chains.
 
 use crate::support::oracle::log_sum_exp;
-use crate::support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov, sized_chain};
+use crate::support::sequences::{
+    Listed, RANDOMIZED_FORMS, SCORES, close, flat_segments, semi_markov, sized_chain,
+};
 use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::Real;
 use zhat::dynamic::ForwardBackward;
@@ -56,7 +58,7 @@ fn larger(random: &mut Stream, form: &str, scores: &str, places: bool, shape: [u
 }
 
 fn exact_with_all_states<F: Real>() {
-    for form in FORMS {
+    for form in RANDOMIZED_FORMS {
         for scores in SCORES {
             for seed in 0..6 {
                 let model = semi_markov::<F>(form, scores, seed);
@@ -112,8 +114,8 @@ fn estimates_are_unbiased_for_every_proposal() {
         for (form, &proposal) in PROPOSALS.iter().enumerate() {
             let selection = [Selection::Threshold, Selection::Draws][form % 2];
             // Low-rank factors with many zeros leave no path.
-            let forms = if scores == "zeros" { 4 } else { FORMS.len() };
-            let form = FORMS[(form + k) % forms];
+            let forms = if scores == "zeros" { 4 } else { RANDOMIZED_FORMS.len() };
+            let form = RANDOMIZED_FORMS[(form + k) % forms];
             let models = (0..100).map(|block| {
                 let mut random = Streams::new(17, "segments").block(block);
                 larger(&mut random, form, scores, k == 0, [1, 4, 6])
@@ -135,7 +137,7 @@ fn estimates_are_unbiased_for_every_proposal() {
 
 #[test]
 fn gradients_agree_with_differences_for_a_fixed_choice() {
-    for (k, form) in FORMS.into_iter().enumerate() {
+    for (k, form) in RANDOMIZED_FORMS.into_iter().enumerate() {
         for scores in ["ties", "zeros"] {
             let mut random = Streams::new(4, "segment gradients").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
@@ -162,7 +164,7 @@ fn gradients_agree_with_differences_for_a_fixed_choice() {
 
 #[test]
 fn entropy_is_that_of_the_weighted_segmentations() {
-    for (k, form) in FORMS.into_iter().enumerate() {
+    for (k, form) in RANDOMIZED_FORMS.into_iter().enumerate() {
         let mut random = Streams::new(6, "segment entropy").block(k as u64);
         let model = larger(&mut random, form, "plain", k % 2 == 1, [1, 4, 5]);
         let run = Run::default();
@@ -251,7 +253,7 @@ fn cotangents(samples: &SparseSamples<f64, Segmentation>) -> Vec<Vec<SparseCotan
 
 #[test]
 fn relaxed_samples_are_differentiable_for_fixed_choice_and_segmentations() {
-    for (k, form) in FORMS.into_iter().enumerate() {
+    for (k, form) in RANDOMIZED_FORMS.into_iter().enumerate() {
         for scores in ["ties", "zeros"] {
             let mut random = Streams::new(4, "relaxed segments").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
@@ -317,7 +319,7 @@ fn weighted_scores(model: &SemiMarkov<f64>, b: usize, support: &Support) -> Vec<
 #[test]
 fn hard_relaxed_samples_follow_the_weighted_distribution() {
     let mut compared = 0;
-    for (k, form) in FORMS.into_iter().enumerate() {
+    for (k, form) in RANDOMIZED_FORMS.into_iter().enumerate() {
         for scores in ["ties", "zeros"] {
             let mut random = Streams::new(9, "relaxed law").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [1, 4, 5]);

@@ -3,14 +3,26 @@
 use zhat::Real;
 use zhat::dynamic::ForwardBackward;
 use zhat::internal::numeric::log_sum_exp;
-use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
+use zhat::model::{Chain, Pattern, Segments, SemiMarkov, Transitions};
 use zhat::query::{ChainGradient, SemiMarkovGradient, TransitionGradient};
 use zhat::random::{Stream, Streams};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
 /// The forms of transitions.
-pub const FORMS: [&str; 5] = ["shared", "per-step", "factored", "two factors", "low-rank"];
+pub const FORMS: [&str; 8] = [
+    "shared",
+    "per-step",
+    "factored",
+    "two factors",
+    "low-rank",
+    "sparse",
+    "sparse per step",
+    "per-sequence",
+];
+/// The forms that the randomized method accepts.
+pub const RANDOMIZED_FORMS: [&str; 7] =
+    ["shared", "per-step", "factored", "two factors", "low-rank", "sparse", "sparse per step"];
 /// The kinds of scores.
 pub const SCORES: [&str; 4] = ["plain", "zeros", "extreme", "ties"];
 
@@ -95,7 +107,10 @@ impl<F: Real> Listed for Chain<F> {
 
     fn parameters(&self) -> Vec<f64> {
         let transitions: Vec<&[F]> = match self.transitions() {
-            Transitions::Shared(values) | Transitions::PerStep(values) => vec![values],
+            Transitions::Shared(values)
+            | Transitions::PerStep(values)
+            | Transitions::PerSequence(values)
+            | Transitions::Sparse { values, .. } => vec![values],
             Transitions::Factored { left, right } => {
                 std::iter::once(left).chain(right).map(|values| &**values).collect()
             }
@@ -116,6 +131,12 @@ impl<F: Real> Listed for Chain<F> {
         let transitions = match self.transitions() {
             Transitions::Shared(values) => Transitions::Shared(take(values.len()).into()),
             Transitions::PerStep(values) => Transitions::PerStep(take(values.len()).into()),
+            Transitions::PerSequence(values) => Transitions::PerSequence(take(values.len()).into()),
+            Transitions::Sparse { pattern, values, per_step } => Transitions::Sparse {
+                pattern: pattern.clone(),
+                values: take(values.len()).into(),
+                per_step: *per_step,
+            },
             Transitions::Factored { left, right } => Transitions::Factored {
                 left: take(left.len()).into(),
                 right: right.as_ref().map(|right| take(right.len()).into()),
@@ -180,7 +201,10 @@ impl<F: Real> Listed for SemiMarkov<F> {
 /// The gradient as a flat vector, in the order of [`Listed::parameters`].
 pub fn flat<F: Real>(gradient: &ChainGradient<F>) -> Vec<f64> {
     let transitions: Vec<&[F]> = match &gradient.transitions {
-        TransitionGradient::Shared(values) | TransitionGradient::PerStep(values) => vec![values],
+        TransitionGradient::Shared(values)
+        | TransitionGradient::PerStep(values)
+        | TransitionGradient::PerSequence(values)
+        | TransitionGradient::Sparse { values, .. } => vec![values],
         TransitionGradient::Factored { left, right } => {
             std::iter::once(left).chain(right).map(Vec::as_slice).collect()
         }
@@ -231,6 +255,16 @@ pub fn sized_chain<F: Real>(
     let transitions = match form {
         "shared" => Transitions::Shared(numbers(random, scores, states * states).into()),
         "per-step" => Transitions::PerStep(numbers(random, scores, (steps - 1) * states * states).into()),
+        "per-sequence" => {
+            Transitions::PerSequence(numbers(random, scores, batch * (steps - 1) * states * states).into())
+        }
+        "sparse" | "sparse per step" => {
+            let pattern = pattern(random, states);
+            let per_step = form != "sparse";
+            let tables = if per_step { steps - 1 } else { 1 };
+            let values = numbers(random, scores, tables * pattern.len()).into();
+            Transitions::Sparse { pattern, values, per_step }
+        }
         "low-rank" => {
             let mut factor = || numbers(random, scores, states * rank).into();
             Transitions::LowRank { left: factor(), right: factor() }
@@ -249,6 +283,16 @@ pub fn sized_chain<F: Real>(
             chain.with_end(end.into()).unwrap()
         }
     }
+}
+
+/// A random pattern, in which some rows and columns may be empty.
+pub fn pattern(random: &mut Stream, states: usize) -> Pattern {
+    let (mut starts, mut targets) = (vec![0], Vec::new());
+    for _ in 0..states {
+        targets.extend((0..states as u32).filter(|_| random.uniform() < 0.6));
+        starts.push(targets.len());
+    }
+    Pattern::new(states, starts, targets).unwrap()
 }
 
 /// A random batch of semi-Markov chains of N ≤ 3 states and T ≤ 5 positions.

@@ -21,7 +21,8 @@
 //! | `lengths` | U64 \[B\] | number of positions of each sequence |
 //! | `start` | F \[N\] | start scores |
 //! | `emissions` | F \[B, T, N\] | emission scores; scores after the end of a sequence are ignored |
-//! | `transitions` | F \[N, N\] or \[T − 1, N, N\] | transition scores, shared or per step; or instead |
+//! | `transitions` | F \[N, N\], \[T − 1, N, N\] or \[B, T − 1, N, N\] | transition scores, shared, per step, or per sequence and step; or instead |
+//! | `indptr`, `indices`, `transitions` | U64 \[N + 1\], U64 \[E\], F \[E\] or \[T − 1, E\] | sparse transitions, shared or per step: row i has the entries `indptr[i]` to `indptr[i + 1]` − 1 with the target states `indices`, ascending |
 //! | `left`, `right` | F \[N, D\] | the embeddings of factored transitions; `right` defaults to `left` |
 //! | `log_left`, `log_right` | F \[N, R\] | the log factors of low-rank transitions |
 //!
@@ -111,7 +112,12 @@ static REGISTERED: RwLock<Vec<Reader>> = RwLock::new(Vec::new());
 /// If the kind already has a reader.
 pub fn register(reader: Reader) -> Result<()> {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
-    if READERS.iter().chain(registered.iter()).any(|known| known.kind == reader.kind) {
+    if READERS
+        .iter()
+        .chain(crate::LATER_READERS)
+        .chain(registered.iter())
+        .any(|known| known.kind == reader.kind)
+    {
         return Err(Error::argument("kind", format!("`{}` has a reader already", reader.kind)));
     }
     registered.push(reader);
@@ -127,14 +133,12 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
     // A language model is a sequence model with words.
     let wanted = if kind == "language-model" { "sequence-mrf" } else { &kind };
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone();
-    let readers = || READERS.iter().chain(&registered);
+    let readers = || READERS.iter().chain(crate::LATER_READERS).chain(&registered);
     match readers().find(|reader| reader.kind.name() == wanted) {
         Some(reader) => (reader.read)(&mut tensors),
-        None if kind == "hmm" => Err(tensors.error(
-            "a hidden Markov model: `learn::hmm::file::read_hmm` reads it, or `read_model` after `learn::hmm::register()`",
-        )),
         None if kind.starts_with("hmm-checkpoint") => {
-            Err(tensors.error("a checkpoint of training, not a model to query; `zhat fit --checkpoint` uses it"))
+            Err(tensors
+                .error("a checkpoint of training, not a model to query; `zhat fit --checkpoint` uses it"))
         }
         None if kind.starts_with("language-model") => {
             Err(tensors.error(format!("a file of kind `{kind}`, not a model to query; `zhat lm` uses it")))

@@ -1,12 +1,9 @@
 //! A hidden Markov model as a model of any kind: `zhat info`, files, and queries about the states given observations.
 
-use std::sync::Once;
-
 use super::emission::Emissions;
 use super::model::Hmm;
 use super::read::{ReadOptions, parse};
 use crate::error::Result;
-use crate::io;
 use crate::model::{AnyModel, Input, Kind, Model, Reader, Summary, equal};
 use crate::run::Run;
 use crate::tensor::{Tensor, TensorMap};
@@ -14,15 +11,8 @@ use crate::tensor::{Tensor, TensorMap};
 /// The kind `hmm`.
 pub const KIND: Kind = Kind::new("hmm");
 
-/// Registers the reader of hidden Markov models, so that [`io::read_model`] knows their files. The program and the
-/// Python package call it; more calls have no effect.
-pub fn register() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // It fails only if there is a reader of this kind already.
-        let _ = io::model_file::register(Reader { kind: KIND, read });
-    });
-}
+/// The reader of model files of this kind.
+pub(crate) const READER: Reader = Reader { kind: KIND, read };
 
 fn read(tensors: &mut TensorMap) -> Result<Model> {
     Ok(super::file::model_of(tensors, "")?.into())
@@ -60,6 +50,18 @@ impl AnyModel for Hmm {
             .line("emissions", details)
             .line("columns", self.layout.columns.join(", "))
             .line("parameters", self.parameters().to_string());
+        if let Some(durations) = &self.durations {
+            let (form, longest) = (durations.form().name(), durations.longest());
+            summary = summary
+                .figure("durations", form)
+                .figure("max_duration", longest)
+                .line("durations", format!("{form}, up to {longest} steps"));
+        }
+        if !self.ties.is_empty() {
+            let list: Vec<String> = self.ties.iter().map(usize::to_string).collect();
+            summary = summary
+                .line("ties", format!("groups of states with the same emissions: {}", list.join(", ")));
+        }
         if zeros > 0 {
             summary = summary.line("transitions", format!("{zeros} of {} are zero", states * states));
         }
@@ -94,7 +96,11 @@ impl AnyModel for Hmm {
     fn with_input(&self, input: &Input) -> Result<Model> {
         let options = ReadOptions { known: Some(self.layout.clone()), ..ReadOptions::default() };
         let read = parse(&input.text, &input.source_name, self.family(), &options)?;
-        Ok(self.chain(&read.data, &Run::default())?.into())
+        let run = Run::default();
+        Ok(match self.durations {
+            Some(_) => self.segments(&read.data, &run)?.into(),
+            None => self.chain(&read.data, &run)?.into(),
+        })
     }
 
     fn state_name(&self, _: usize, state: usize) -> String {

@@ -5,8 +5,9 @@ use super::data::Sequences;
 use super::emission::padded;
 use super::group::{Counts, Prepared};
 use super::model::Hmm;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::numeric::log_sum_exp;
+use crate::run::Clock;
 
 /// The messages of a sequence.
 pub(super) struct Messages {
@@ -20,7 +21,15 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    pub fn new(hmm: &Hmm, data: &Sequences, member: usize, prepared: &Prepared<'_>) -> Self {
+    /// # Errors
+    /// If the run is over.
+    pub fn new(
+        hmm: &Hmm,
+        data: &Sequences,
+        member: usize,
+        prepared: &Prepared<'_>,
+        clock: &Clock<'_>,
+    ) -> Result<Self> {
         let (states, length) = (hmm.states(), data.length(member));
         let mut padded = vec![0.0; length * prepared.width];
         prepared.density.log_density(data.sequence(member), prepared.width, &mut padded);
@@ -29,7 +38,11 @@ impl Messages {
         let transitions: Vec<f64> = hmm.transitions.iter().map(|p| p.ln()).collect();
         let mut alphas = vec![0.0; length * states];
         let mut terms = vec![0.0; states];
+        let stride = stride(states);
         for t in 0..length {
+            if t % stride == 0 {
+                clock.check()?;
+            }
             for j in 0..states {
                 let own = densities[t * states + j];
                 alphas[t * states + j] = own
@@ -44,7 +57,7 @@ impl Messages {
             }
         }
         let log_likelihood = log_sum_exp(&alphas[(length - 1) * states..]);
-        Messages { alphas, densities, transitions, states, log_likelihood }
+        Ok(Messages { alphas, densities, transitions, states, log_likelihood })
     }
 
     /// The first step up to which the observations have probability zero.
@@ -54,21 +67,28 @@ impl Messages {
     }
 
     /// The posteriors, rows of the padded width; adds the expected counts, transitions without the factor A.
+    ///
+    /// # Errors
+    /// If the run is over.
     pub fn finish(
         &self,
         hmm: &Hmm,
         rows: &[f64],
         prepared: &Prepared<'_>,
         counts: Option<&mut Counts>,
-    ) -> Vec<f64> {
+        clock: &Clock<'_>,
+    ) -> Result<Vec<f64>> {
         let (states, width) = (self.states, padded(self.states));
         let length = self.alphas.len() / states;
         let mut posteriors = vec![0.0; length * width];
         let mut beta = vec![0.0; states];
         let (mut terms, mut before) = (vec![0.0; states], vec![0.0; states]);
         let mut joints = vec![0.0; states * states];
-        let mut kept = counts;
+        let (mut kept, stride) = (counts, stride(states));
         for t in (0..length).rev() {
+            if t % stride == 0 {
+                clock.check()?;
+            }
             let row = &mut posteriors[t * width..][..states];
             for (i, p) in row.iter_mut().enumerate() {
                 *p = (self.alphas[t * states + i] + beta[i] - self.log_likelihood).exp();
@@ -100,8 +120,13 @@ impl Messages {
             counts.start.iter_mut().zip(&posteriors[..width]).for_each(|(sum, x)| *sum += x);
             prepared.density.accumulate(rows, width, &posteriors, &mut counts.emissions);
         }
-        posteriors
+        Ok(posteriors)
     }
+}
+
+/// Steps between two checks of the clock.
+fn stride(states: usize) -> usize {
+    ((1 << 16) / (states * states).max(1)).max(1)
 }
 
 /// Divides by the sum, which differs from 1 by the rounding of large logarithms.

@@ -12,10 +12,15 @@
 //! | `means` \[N, D\] | gaussian; \[N·K, D\] for mixtures |
 //! | `covariances` | \[N\], \[N, D\], \[N, D, D\] or \[D, D\] for spherical, diagonal, full and tied ones |
 //! | `weights` \[N, K\] | mixture |
+//! | `durations` \[N, M\] | optional: probabilities of the durations 1 … M |
+//! | `duration_shapes` \[N, 2\] | optional: r and q of negative binomial durations |
+//!
+//! The optional metadata `ties` is a JSON list with the group of every state.
 //!
 //! A checkpoint (kind `hmm-checkpoint`) has the current and the best model, with the prefixes `model.` and `best.`,
-//! the tensor `average` of stochastic EM, and the rest as JSON.
+//! the tensor `average` of stochastic EM, the tensors `point`, `gradient` and `pairs` of L-BFGS, and the rest as JSON.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
@@ -23,13 +28,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::any::KIND;
+use super::durations::Durations;
 use super::emission::{Categorical, Emissions, Gaussian, Mixture, Poisson};
+use super::group::Counts;
 use super::initial::Family;
+use super::learning::Learning;
 use super::model::Hmm;
-use super::train::{Best, HmmCheckpoint, HmmProgress, Learning};
+use super::train::{Best, HmmCheckpoint, HmmProgress};
 use crate::error::{Error, Result};
 use crate::io::tensor_file::{self, TensorFile};
 use crate::io::write_atomically;
+use crate::optimize::Lbfgs;
 use crate::tensor::{Tensor, TensorMap};
 
 const CHECKPOINT: &str = "hmm-checkpoint";
@@ -45,7 +54,11 @@ fn text<T: DeserializeOwned>(tensors: &TensorMap, name: &str) -> Result<T> {
 }
 
 pub(super) fn texts(hmm: &Hmm) -> Vec<(&'static str, String)> {
-    vec![("family", json(&hmm.family())), ("layout", json(&hmm.layout))]
+    let mut texts = vec![("family", json(&hmm.family())), ("layout", json(&hmm.layout))];
+    if !hmm.ties.is_empty() {
+        texts.push(("ties", json(&hmm.ties)));
+    }
+    texts
 }
 
 /// The tensors of a model, with a prefix.
@@ -56,6 +69,12 @@ pub(super) fn tensors<'a>(hmm: &'a Hmm, prefix: &str) -> Vec<Tensor<'a>> {
         Tensor::new("transitions", &[states, states], hmm.transitions.as_slice()),
     ];
     all.extend(hmm.emissions.part().tensors());
+    if let Some(durations) = &hmm.durations {
+        all.push(Tensor::new("durations", &[states, durations.longest()], durations.probabilities()));
+        if !durations.shapes().is_empty() {
+            all.push(Tensor::new("duration_shapes", &[states, 2], durations.shapes()));
+        }
+    }
     if prefix.is_empty() {
         return all;
     }
@@ -106,7 +125,21 @@ pub(super) fn model_of(tensors: &mut TensorMap, prefix: &str) -> Result<Hmm> {
             Emissions::Mixture(Mixture { states, components, weights, normals })
         }
     };
-    Hmm { start, transitions, emissions, layout }.checked().map_err(|error| tensors.error(error.to_string()))
+    let durations = if tensors.has(&name("durations")) {
+        let longest = columns_of(tensors, "durations")?;
+        let probabilities = tensors.take_shaped(&name("durations"), &[states, longest], "[N, M]")?;
+        let shapes = match tensors.has(&name("duration_shapes")) {
+            true => tensors.take_shaped(&name("duration_shapes"), &[states, 2], "[N, 2]")?,
+            false => Vec::new(),
+        };
+        let made = Durations::stored(states, longest, probabilities, shapes);
+        Some(made.map_err(|error| tensors.error(error.to_string()))?)
+    } else {
+        None
+    };
+    let ties = if tensors.text("ties").is_some() { text(tensors, "ties")? } else { Vec::new() };
+    let made = Hmm { start, transitions, emissions, ties, durations, layout };
+    made.checked().map_err(|error| tensors.error(error.to_string()))
 }
 
 /// Reads a model; `name` is the file's name for messages.
@@ -146,6 +179,8 @@ struct Rest {
     best: Option<(usize, u64, usize, bool)>,
     updates: u64,
     finished: Option<bool>,
+    /// The number of pairs that L-BFGS keeps, and the bits of the value at its point.
+    search: Option<(usize, Option<u64>)>,
 }
 
 /// Writes a training checkpoint atomically.
@@ -158,7 +193,7 @@ pub fn write_hmm_checkpoint(now: &HmmCheckpoint, path: &Path) -> Result<()> {
     let best =
         now.best.as_ref().map(|best| (best.start, best.objective.to_bits(), best.steps, best.converged));
     let rest = Rest {
-        how: now.how,
+        how: now.how.clone(),
         data: now.data,
         start,
         step,
@@ -167,6 +202,10 @@ pub fn write_hmm_checkpoint(now: &HmmCheckpoint, path: &Path) -> Result<()> {
         best,
         updates: now.updates,
         finished: now.finished,
+        search: now.search.as_ref().map(|search| {
+            let (_, history, here, _) = search.parts();
+            (history, here.map(|(value, _)| value.to_bits()))
+        }),
     };
     let mut texts = texts(&now.model);
     texts.push(("state", json(&rest)));
@@ -175,6 +214,16 @@ pub fn write_hmm_checkpoint(now: &HmmCheckpoint, path: &Path) -> Result<()> {
         all.extend(tensors(&best.model, "best."));
     }
     all.push(Tensor::new("average", &[now.average.len()], now.average.as_slice()));
+    if let Some(search) = &now.search {
+        let (point, _, here, pairs) = search.parts();
+        let (size, count) = (point.len(), pairs.len());
+        all.push(Tensor::new("point", &[size], point));
+        if let Some((_, gradient)) = here {
+            all.push(Tensor::new("gradient", &[size], gradient));
+        }
+        let pieces = pairs.flat_map(|(s, y)| [s, y]).map(Cow::Borrowed).collect();
+        all.push(Tensor::of_pieces::<f64>("pairs", &[count, 2, size], pieces));
+    }
     let file = TensorFile::new(CHECKPOINT, texts, all);
     write_atomically(path, |out| file.write(out))
 }
@@ -199,11 +248,14 @@ pub fn read_hmm_checkpoint(path: &Path) -> Result<HmmCheckpoint> {
         None => None,
     };
     let average: Vec<f64> = tensors.take("average")?;
-    let width = super::emission::padded(model.states());
-    let expected = width * (width + 1) + model.emissions.part().statistics();
+    let expected = Counts::size(&model);
     if !average.is_empty() && average.len() != expected {
         return Err(tensors.error(format!("`average` has {} numbers, expected {expected}", average.len())));
     }
+    let search = match rest.search {
+        None => None,
+        Some((history, value)) => Some(search_of(&mut tensors, history, value.map(f64::from_bits))?),
+    };
     let objective = rest.objective.map_or(f64::NEG_INFINITY, f64::from_bits);
     Ok(HmmCheckpoint {
         how: rest.how,
@@ -213,7 +265,25 @@ pub fn read_hmm_checkpoint(path: &Path) -> Result<HmmCheckpoint> {
         best,
         average,
         updates: rest.updates,
+        search,
         finished: rest.finished,
         before: rest.before.map_or(f64::NEG_INFINITY, f64::from_bits),
     })
+}
+
+/// The state of L-BFGS.
+fn search_of(tensors: &mut TensorMap, history: usize, value: Option<f64>) -> Result<Lbfgs> {
+    let point: Vec<f64> = tensors.take("point")?;
+    let size = point.len();
+    let here = match value {
+        Some(value) => Some((value, tensors.take_shaped::<f64>("gradient", &[size], "[n]")?)),
+        None => None,
+    };
+    let count = tensors.shape("pairs")?.first().copied().unwrap_or(0);
+    let pairs: Vec<f64> = tensors.take_shaped("pairs", &[count, 2, size], "[m, 2, n]")?;
+    let pairs = pairs.chunks_exact((2 * size).max(1)).map(|pair| {
+        let (s, y) = pair.split_at(size);
+        (s.to_vec(), y.to_vec())
+    });
+    Ok(Lbfgs::from_parts(point, history, here, pairs.collect()))
 }

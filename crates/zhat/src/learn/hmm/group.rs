@@ -12,14 +12,19 @@
 
 use super::data::Sequences;
 use super::emission::{Density, padded};
+use super::model::Hmm;
 use super::step::Strips;
+use crate::error::Result;
 use crate::numeric::simd::{self, Kernel};
 use crate::numeric::{Matrix, exp_in_place, max, multiply_here};
+use crate::run::Clock;
 
 /// The least scale.
 const LEAST: f64 = 1e-200;
 /// The largest backward message.
 const MOST: f64 = 1e200;
+/// Multiplications between two checks of the clock, at least.
+const CHECK: usize = 1 << 24;
 /// Rows per product for the expected transitions.
 const BLOCK: usize = 256;
 
@@ -49,30 +54,45 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Expected counts. Transitions are without the factor A.
+/// Expected counts. Transitions of a group are without the factor A.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     pub start: Vec<f64>,
     pub transitions: Vec<f64>,
     pub emissions: Vec<f64>,
+    /// N × M, or empty.
+    pub durations: Vec<f64>,
 }
 
 impl Counts {
-    pub fn new(states: usize, statistics: usize) -> Self {
-        let width = padded(states);
+    /// Zeros in the shape of a model.
+    pub fn new(hmm: &Hmm) -> Self {
+        let width = padded(hmm.states());
         Counts {
             start: vec![0.0; width],
             transitions: vec![0.0; width * width],
-            emissions: vec![0.0; statistics],
+            emissions: vec![0.0; hmm.emissions.part().statistics()],
+            durations: vec![0.0; hmm.durations.as_ref().map_or(0, |own| own.probabilities().len())],
         }
     }
 
+    /// How many numbers the counts of a model are.
+    pub fn size(hmm: &Hmm) -> usize {
+        let width = padded(hmm.states());
+        let durations = hmm.durations.as_ref().map_or(0, |own| own.probabilities().len());
+        width * (width + 1) + hmm.emissions.part().statistics() + durations
+    }
+
+    pub fn parts(&self) -> [&[f64]; 4] {
+        [&self.start, &self.transitions, &self.emissions, &self.durations]
+    }
+
+    pub fn parts_mut(&mut self) -> [&mut [f64]; 4] {
+        [&mut self.start, &mut self.transitions, &mut self.emissions, &mut self.durations]
+    }
+
     pub fn add(&mut self, other: &Counts) {
-        for (own, other) in [
-            (&mut self.start, &other.start),
-            (&mut self.transitions, &other.transitions),
-            (&mut self.emissions, &other.emissions),
-        ] {
+        for (own, other) in self.parts_mut().into_iter().zip(other.parts()) {
             own.iter_mut().zip(other).for_each(|(x, y)| *x += y);
         }
     }
@@ -149,8 +169,17 @@ impl Group {
     }
 
     /// Runs the forward pass and returns the log-likelihood of every member that has not failed.
-    pub fn forward(&mut self, prepared: &Prepared<'_>) -> Vec<f64> {
-        simd::run(ForwardPass { group: self, prepared });
+    ///
+    /// # Errors
+    /// If the run is over.
+    pub fn forward(&mut self, prepared: &Prepared<'_>, clock: &Clock<'_>) -> Result<Vec<f64>> {
+        let steps = self.active.len();
+        let per_step = self.members.len() * self.width * self.width;
+        let stride = (CHECK / per_step.max(1)).max(1);
+        for first in (0..steps).step_by(stride) {
+            clock.check()?;
+            simd::run(ForwardPass { group: self, prepared, range: first..(first + stride).min(steps) });
+        }
         let mut logs = vec![0.0; self.members.len()];
         for t in 0..self.active.len() {
             for (r, log) in logs[..self.active[t]].iter_mut().enumerate() {
@@ -158,12 +187,20 @@ impl Group {
                 *log += self.scales[row].ln() + self.shifts[row];
             }
         }
-        logs
+        Ok(logs)
     }
 
     /// Runs the backward pass after the forward pass, and adds the expected counts if no member has failed.
     /// Afterwards [`Group::posteriors`] are known.
-    pub fn backward(&mut self, prepared: &Prepared<'_>, counts: Option<&mut Counts>) {
+    ///
+    /// # Errors
+    /// If the run is over.
+    pub fn backward(
+        &mut self,
+        prepared: &Prepared<'_>,
+        counts: Option<&mut Counts>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
         let (width, steps) = (self.width, self.active.len());
         let transitions = counts.is_some().then(|| vec![0.0; width * width]);
         let mut pass = BackwardPass {
@@ -180,6 +217,7 @@ impl Group {
             while begin > 0 && pass.group.offsets[end] - pass.group.offsets[begin - 1] <= BLOCK {
                 begin -= 1;
             }
+            clock.check()?;
             pass.block(begin..end);
             end = begin;
         }
@@ -193,6 +231,7 @@ impl Group {
             }
             prepared.density.accumulate(&self.rows, width, &self.likelihoods, &mut counts.emissions);
         }
+        Ok(())
     }
 
     /// Calls `each` with every member, step and row of posteriors, after the backward pass.
@@ -209,6 +248,7 @@ impl Group {
 struct ForwardPass<'a, 'b> {
     group: &'a mut Group,
     prepared: &'a Prepared<'b>,
+    range: std::ops::Range<usize>,
 }
 
 impl Kernel for ForwardPass<'_, '_> {
@@ -218,7 +258,7 @@ impl Kernel for ForwardPass<'_, '_> {
     fn run<const FMA: bool>(self) {
         let group = self.group;
         let width = group.width;
-        for t in 0..group.active.len() {
+        for t in self.range {
             let (first, active) = (group.offsets[t], group.active[t]);
             let (before, now) = group.alphas.split_at_mut(first * width);
             let now = &mut now[..active * width];

@@ -8,8 +8,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::data::Sequences;
+use super::durations::Durations;
 use super::emission::{Categorical, Covariance, Emissions, Gaussian, Mixture, Poisson};
-use super::model::{Hmm, normalize_rows};
+use super::learning::Learning;
+use super::model::Hmm;
+use super::simplex::normalize_rows;
 use crate::error::{Error, Result};
 use crate::random::{Stream, Streams};
 
@@ -56,15 +59,16 @@ pub enum Topology {
     LeftToRight,
 }
 
-/// Initial parameters; `attempt` numbers the starts of one seed.
+/// Initial parameters, with the topology, ties and durations of `how`; `attempt` numbers the starts of one seed.
 ///
 /// # Errors
-/// If there are no states or no components, or the data do not fit the family.
+/// If there are no states or no components, the ties are of another number of states, or the data do not fit the
+/// family.
 pub fn initial(
     data: &Sequences,
     states: usize,
     family: Family,
-    topology: Topology,
+    how: &Learning,
     seed: u64,
     attempt: usize,
 ) -> Result<Hmm> {
@@ -72,7 +76,11 @@ pub fn initial(
         return Err(Error::argument("states", "0 is out of range; expected at least 1"));
     }
     let mut random = Streams::new(seed, "initial parameters of a hidden Markov model").block(attempt as u64);
-    let (start, transitions) = moves(states, topology, &mut random);
+    let (start, mut transitions) = moves(states, how.topology, &mut random);
+    let durations = Durations::initial(how.durations, states, how.max_duration)?;
+    if durations.is_some() {
+        without_returns(&mut transitions, states);
+    }
     let columns = data.columns();
     let emissions = match family {
         Family::Categorical { symbols } => {
@@ -99,9 +107,21 @@ pub fn initial(
             Emissions::Mixture(Mixture::new(states, weights, sorted(normals))?)
         }
     };
-    let hmm = Hmm::new(start, transitions, emissions)?;
+    let mut hmm = Hmm::new(start, transitions, emissions)?.with_ties(&how.ties)?;
+    hmm.durations = durations;
     hmm.check_data(data)?;
     Ok(hmm)
+}
+
+/// Removes the transitions from a state to itself where there are others: durations replace them.
+fn without_returns(transitions: &mut [f64], states: usize) {
+    for i in 0..states {
+        let row = &mut transitions[i * states..][..states];
+        if row.iter().enumerate().any(|(j, p)| j != i && *p > 0.0) {
+            row[i] = 0.0;
+        }
+    }
+    normalize_rows(transitions, states);
 }
 
 fn moves(states: usize, topology: Topology, random: &mut Stream) -> (Vec<f64>, Vec<f64>) {

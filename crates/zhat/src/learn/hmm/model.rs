@@ -1,73 +1,15 @@
-//! The model: start and transition probabilities, and emissions.
+//! The model: start and transition probabilities, emissions, and optionally ties and durations.
 
 use serde::{Deserialize, Serialize};
 
+use super::durations::Durations;
 use super::emission::{Context, Emissions};
+use super::simplex::{check_rows, free, normalize_rows};
 use super::{Family, Sequences, sweep};
 use crate::error::{Error, Result};
-use crate::model::{Chain, Transitions};
+use crate::model::{Chain, Segments, SemiMarkov, Transitions};
 use crate::random::Streams;
 use crate::run::Run;
-
-/// How far the sum of a distribution may be from 1.
-const SUM: f64 = 1e-4;
-
-/// Checks that every row of `width` numbers is a distribution.
-pub(super) fn check_rows(name: &str, values: &[f64], width: usize) -> Result<()> {
-    for (i, row) in values.chunks_exact(width.max(1)).enumerate() {
-        if let Some(at) = row.iter().position(|p| !(p.is_finite() && *p >= 0.0)) {
-            let message = format!("row {i}, entry {at} is {}, expected a probability", row[at]);
-            return Err(Error::argument(name, message));
-        }
-        let sum: f64 = row.iter().sum();
-        if sum == 0.0 {
-            let message = format!("row {i} sums to 0, expected 1: every row needs a positive entry");
-            return Err(Error::argument(name, message));
-        }
-        if (sum - 1.0).abs() > SUM {
-            return Err(Error::argument(name, format!("row {i} sums to {sum}, expected 1")));
-        }
-    }
-    Ok(())
-}
-
-/// Divides every row by its sum.
-pub(super) fn normalize_rows(values: &mut [f64], width: usize) {
-    for row in values.chunks_exact_mut(width.max(1)) {
-        let sum: f64 = row.iter().sum();
-        if sum > 0.0 {
-            row.iter_mut().for_each(|p| *p /= sum);
-        }
-    }
-}
-
-/// The distribution proportional to counts + α − 1 where the row is not zero; the row itself if there is nothing
-/// to normalise.
-pub(super) fn maximize_row(row: &mut [f64], counts: impl Iterator<Item = f64>, concentration: f64) {
-    let more = concentration - 1.0;
-    let new: Vec<f64> =
-        row.iter().zip(counts).map(|(&p, count)| if p > 0.0 { count + more } else { 0.0 }).collect();
-    let total: f64 = new.iter().sum();
-    if total > 0.0 && total.is_finite() {
-        row.iter_mut().zip(new).for_each(|(p, new)| *p = new / total);
-    }
-}
-
-/// (α − 1) Σ ln p over the entries that are not zero.
-pub(super) fn log_dirichlet(values: &[f64], concentration: f64) -> f64 {
-    if concentration == 1.0 {
-        return 0.0;
-    }
-    (concentration - 1.0) * values.iter().filter(|p| **p > 0.0).map(|p| p.ln()).sum::<f64>()
-}
-
-/// The number of free parameters of rows of probabilities: the entries that are not zero, less one per row.
-pub(super) fn free(values: &[f64], width: usize) -> usize {
-    values
-        .chunks_exact(width.max(1))
-        .map(|row| row.iter().filter(|p| **p > 0.0).count().saturating_sub(1))
-        .sum()
-}
 
 /// The columns of the data that a model was trained on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +50,10 @@ pub struct Hmm {
     pub(super) start: Vec<f64>,
     pub(super) transitions: Vec<f64>,
     pub(super) emissions: Emissions,
+    /// The group of every state; states of a group share their emissions. Empty if none are tied.
+    pub(super) ties: Vec<usize>,
+    /// None for those of a Markov chain.
+    pub(super) durations: Option<Durations>,
     pub(super) layout: Layout,
 }
 
@@ -133,8 +79,8 @@ impl Hmm {
             return Err(Error::argument("emissions", message));
         }
         let columns = (0..emissions.part().columns()).map(|i| format!("x{i}")).collect();
-        let mut made =
-            Hmm { start, transitions, emissions, layout: Layout { columns, ..Default::default() } };
+        let layout = Layout { columns, ..Default::default() };
+        let mut made = Hmm { start, transitions, emissions, ties: Vec::new(), durations: None, layout };
         normalize_rows(&mut made.start, states);
         normalize_rows(&mut made.transitions, states);
         Ok(made)
@@ -164,10 +110,77 @@ impl Hmm {
         Ok(self)
     }
 
+    /// The same with states that share their emissions: those with the same number in `ties`, which get the
+    /// parameters of the first of them. An empty list unties them.
+    ///
+    /// ```
+    /// use zhat::learn::hmm::{Emissions, Hmm, Poisson};
+    /// let counts = Emissions::Poisson(Poisson::new(3, vec![1.0, 5.0, 6.0])?);
+    /// let hmm = Hmm::new(vec![1.0, 0.0, 0.0], vec![1.0 / 3.0; 9], counts)?.with_ties(&[0, 1, 1])?;
+    /// let Emissions::Poisson(counts) = hmm.emissions() else { panic!("poisson") };
+    /// assert_eq!((counts.rates(), hmm.parameters()), (&[1.0, 5.0, 5.0][..], 2 + 6));
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the list has neither no entry nor one per state.
+    pub fn with_ties(mut self, ties: &[usize]) -> Result<Self> {
+        if !ties.is_empty() && ties.len() != self.states() {
+            let message =
+                format!("{} entries for {} states, expected one group per state", ties.len(), self.states());
+            return Err(Error::argument("ties", message));
+        }
+        self.ties = ties.to_vec();
+        for state in 0..ties.len() {
+            let first = self.first_of(state);
+            if first != state {
+                self.emissions.part_mut().copy_state(first, state);
+            }
+        }
+        Ok(self)
+    }
+
+    /// The first state of a state's group.
+    fn first_of(&self, state: usize) -> usize {
+        let group = self.ties.get(state);
+        group.and_then(|group| self.ties.iter().position(|other| other == group)).unwrap_or(state)
+    }
+
+    /// The statistics of the emissions; states of a group get the average of theirs. Since the objective has the prior of
+    /// every state, the maximum for the average is that of the group.
+    pub(super) fn tied(&self, statistics: &[f64]) -> Vec<f64> {
+        let mut averaged = statistics.to_vec();
+        let part = self.emissions.part();
+        for first in (0..self.ties.len()).filter(|&state| self.first_of(state) == state) {
+            let group: Vec<Vec<usize>> = (first..self.ties.len())
+                .filter(|&state| self.ties[state] == self.ties[first])
+                .map(|state| part.places(state))
+                .collect();
+            for at in 0..group[0].len() {
+                let sum: f64 = group.iter().map(|places| statistics[places[at]]).sum();
+                group.iter().for_each(|places| averaged[places[at]] = sum / group.len() as f64);
+            }
+        }
+        averaged
+    }
+
+    /// The same with durations of its states: a semi-Markov model, whose transitions are those between segments.
+    ///
+    /// # Errors
+    /// If the durations are of another number of states.
+    pub fn with_durations(mut self, durations: Durations) -> Result<Self> {
+        durations.check(self.states())?;
+        self.durations = Some(durations);
+        Ok(self)
+    }
+
     /// Checks all parts, of which none is changed: for files.
     pub(super) fn checked(self) -> Result<Self> {
         let (start, transitions) = (self.start.clone(), self.transitions.clone());
         Hmm::new(start, transitions, self.emissions.clone())?;
+        if !self.ties.is_empty() && self.ties.len() != self.states() {
+            return Err(Error::argument("ties", "expected one group per state"));
+        }
         let layout = self.layout.clone();
         self.with_layout(layout)
     }
@@ -229,11 +242,22 @@ impl Hmm {
         &self.layout
     }
 
-    /// The number of free parameters; zeros are not free.
+    /// The groups of states that share their emissions; empty if none do.
+    pub fn ties(&self) -> &[usize] {
+        &self.ties
+    }
+
+    /// The durations of the states; `None` for those of a Markov chain.
+    pub fn durations(&self) -> Option<&Durations> {
+        self.durations.as_ref()
+    }
+
+    /// The number of free parameters; zeros are not free, and tied states count once.
     pub fn parameters(&self) -> usize {
         free(&self.start, self.states())
             + free(&self.transitions, self.states())
-            + self.emissions.part().parameters()
+            + self.emissions.part().parameters(&|state| self.first_of(state) == state)
+            + self.durations.as_ref().map_or(0, Durations::parameters)
     }
 
     /// Fails if the observations do not fit the model.
@@ -276,8 +300,50 @@ impl Hmm {
     /// The model of the states given the observations: a chain whose log Z is the log-likelihood.
     ///
     /// # Errors
-    /// If the data do not fit the model or the memory budget.
+    /// If the data do not fit the model or the memory budget, or the model has durations ([`Hmm::segments`]).
     pub fn chain(&self, data: &Sequences, run: &Run) -> Result<Chain<f64>> {
+        if self.durations.is_some() {
+            return Err(Error::argument(
+                "chain",
+                "the model has durations: its states are a semi-Markov chain",
+            ));
+        }
+        self.scores(data, run)
+    }
+
+    /// The model of the segments given the observations, for a model with durations: a semi-Markov chain whose log Z is
+    /// the log-likelihood.
+    ///
+    /// # Errors
+    /// If the data do not fit the model or the memory budget, or the model has no durations ([`Hmm::chain`]).
+    pub fn segments(&self, data: &Sequences, run: &Run) -> Result<SemiMarkov<f64>> {
+        let Some(durations) = &self.durations else {
+            return Err(Error::argument("segments", "the model has no durations: its states are a chain"));
+        };
+        let (states, longest, lengths) = (self.states(), durations.longest(), data.lengths());
+        let steps = lengths.iter().copied().max().unwrap_or(0);
+        let count = lengths.len() as f64 * steps as f64 * longest as f64 * states as f64;
+        run.require_memory("segments", 8.0 * count)?;
+        let logs = |values: &[f64]| values.iter().map(|p| p.ln()).collect::<Vec<f64>>();
+        let (lasting, surviving) = (logs(durations.probabilities()), logs(&durations.survivals()));
+        let mut segments = vec![0.0; count as usize];
+        let mut rows = segments.chunks_exact_mut(states);
+        for &length in &lengths {
+            for t in 0..steps {
+                for d in 1..=longest {
+                    // The last segment lasts at least as long as the sequence shows.
+                    let scores = if t + d < length { &lasting } else { &surviving };
+                    for (n, out) in rows.next().into_iter().flatten().enumerate() {
+                        *out = scores[n * longest + d - 1];
+                    }
+                }
+            }
+        }
+        SemiMarkov::new(self.scores(data, run)?, Segments::Places(segments.into()), longest)
+    }
+
+    /// Start and transition probabilities and densities as a chain.
+    fn scores(&self, data: &Sequences, run: &Run) -> Result<Chain<f64>> {
         self.check_data(data)?;
         let (states, lengths) = (self.states(), data.lengths());
         let longest = lengths.iter().copied().max().unwrap_or(0);
@@ -314,14 +380,21 @@ impl Hmm {
         let mut row = vec![0.0; columns];
         for (i, &length) in lengths.iter().enumerate() {
             let mut random = streams.block(i as u64);
-            let mut state = 0;
+            // The steps that the state still lasts, with durations.
+            let (mut state, mut left) = (0, 0);
             for t in 0..length {
                 if t % 1024 == 0 {
                     clock.check()?;
                 }
                 let weights =
                     if t == 0 { &self.start } else { &self.transitions[state * states..][..states] };
-                state = random.categorical(weights);
+                if left == 0 {
+                    state = random.categorical(weights);
+                    left = self.durations.as_ref().map_or(1, |own| {
+                        1 + random.categorical(&own.probabilities()[state * own.longest()..][..own.longest()])
+                    });
+                }
+                left -= 1;
                 self.emissions.part().draw(state, &mut random, &mut row);
                 values.extend_from_slice(&row);
                 path.push(state);

@@ -2,8 +2,9 @@
 
 use super::data::Sequences;
 use super::initial::Family;
+use super::learning::Learning;
 use super::model::Hmm;
-use super::train::{Learning, train};
+use super::train::train;
 use crate::error::{Error, Result};
 use crate::random::Streams;
 use crate::run::Run;

@@ -76,15 +76,22 @@ impl Strips {
         column: usize,
     ) {
         let states = self.states;
-        let rows: [&[f64]; R] = std::array::from_fn(|r| &messages[r * width..r * width + states]);
-        let strips: [&[[f64; STRIP]]; S] = std::array::from_fn(|s| &strips[s].as_chunks().0[..states]);
+        // Plain loops, not `array::from_fn`: unless that is inlined, the lengths of the slices are unknown in the loop
+        // below, and its checks keep the compiler from using vectors.
+        let (mut rows, mut chunks): ([&[f64]; R], [&[[f64; STRIP]]; S]) = ([&[]; R], [&[]; S]);
+        for (r, row) in rows.iter_mut().enumerate() {
+            *row = &messages[r * width..][..states];
+        }
+        for (chunks, strip) in chunks.iter_mut().zip(strips) {
+            *chunks = &strip.as_chunks().0[..states];
+        }
         let mut sums = [[[0.0f64; STRIP]; S]; R];
         for k in 0..states {
             for r in 0..R {
                 let x = rows[r][k];
                 for s in 0..S {
                     for j in 0..STRIP {
-                        let m = strips[s][k][j];
+                        let m = chunks[s][k][j];
                         sums[r][s][j] = if FMA { x.mul_add(m, sums[r][s][j]) } else { x * m + sums[r][s][j] };
                     }
                 }

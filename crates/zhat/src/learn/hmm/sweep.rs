@@ -12,6 +12,7 @@ use super::emission::{Context, Density};
 use super::exact::{self, Messages};
 use super::group::{Counts, Group, Prepared};
 use super::model::Hmm;
+use super::segments::Segmental;
 use crate::error::Result;
 use crate::numeric::parallel::prelude::*;
 use crate::run::{Clock, Run};
@@ -61,9 +62,13 @@ impl Plan {
     /// Bytes of a pass.
     pub fn bytes(&self, hmm: &Hmm, counts: bool, threads: usize) -> f64 {
         let part = hmm.emissions.part();
-        let (states, width) = (hmm.states(), super::emission::padded(hmm.states()));
+        let states = hmm.states();
         let group = Group::bytes(self.largest, states, part.columns());
-        let kept = 8.0 * (width * (width + 1) + part.statistics()) as f64;
+        let kept = 8.0 * Counts::size(hmm) as f64;
+        let group = match hmm.durations {
+            Some(_) => Segmental::bytes(self.largest, states),
+            None => group,
+        };
         let busy = threads.min(self.parts.len()) as f64;
         busy * (group + 2.0 * kept) + if counts { self.parts.len() as f64 * kept } else { 0.0 } + 2.0 * kept
     }
@@ -98,12 +103,19 @@ pub(super) fn log_likelihoods(hmm: &Hmm, data: &Sequences, run: &Run) -> Result<
     let plan = Plan::new(data, &(0..data.count()).collect::<Vec<_>>());
     run.require_memory(PHASE, plan.bytes(hmm, false, run.threads()))?;
     let clock = run.start(PHASE);
+    let segmental = hmm.durations.as_ref().map(|durations| Segmental::new(hmm, durations, &*density));
     let found = over(&plan, &clock, run, Vec::new, |found: &mut Vec<(usize, f64)>, members| {
+        if let Some(segmental) = &segmental {
+            for &member in members {
+                found.push((member, segmental.forward(data, member, &clock)?.log_likelihood));
+            }
+            return Ok(());
+        }
         let mut group = Group::new(data, members, &prepared);
-        let logs = group.forward(&prepared);
+        let logs = group.forward(&prepared, &clock)?;
         for (r, (&member, log)) in members.iter().zip(logs).enumerate() {
             let log = if group.failed[r] {
-                Messages::new(hmm, data, member, &prepared).log_likelihood
+                Messages::new(hmm, data, member, &prepared, &clock)?.log_likelihood
             } else {
                 log
             };
@@ -118,6 +130,7 @@ pub(super) fn log_likelihoods(hmm: &Hmm, data: &Sequences, run: &Run) -> Result<
 
 /// Runs both passes of a group; members that leave the range of the scaled passes are computed in the log domain.
 /// `each` receives sequence, step and posteriors.
+#[allow(clippy::too_many_arguments)]
 fn both_ways(
     hmm: &Hmm,
     data: &Sequences,
@@ -126,14 +139,15 @@ fn both_ways(
     mut counts: Option<&mut Counts>,
     logs: &mut Vec<(usize, f64)>,
     each: &mut dyn FnMut(usize, usize, &[f64]),
+    clock: &Clock<'_>,
 ) -> Result<()> {
     let mut scaled = members.to_vec();
     let mut others: Vec<usize> = Vec::new();
     while !scaled.is_empty() {
         let mut group = Group::new(data, &scaled, prepared);
-        let found = group.forward(prepared);
+        let found = group.forward(prepared, clock)?;
         if !group.failed.contains(&true) {
-            group.backward(prepared, counts.as_deref_mut());
+            group.backward(prepared, counts.as_deref_mut(), clock)?;
         }
         if !group.failed.contains(&true) {
             logs.extend(scaled.iter().copied().zip(found));
@@ -145,11 +159,12 @@ fn both_ways(
         scaled.retain(|member| !others.contains(member));
     }
     for &member in &others {
-        let messages = Messages::new(hmm, data, member, prepared);
+        let messages = Messages::new(hmm, data, member, prepared, clock)?;
         if messages.log_likelihood == f64::NEG_INFINITY {
             return Err(exact::impossible(data, member, messages.first_impossible()));
         }
-        let posteriors = messages.finish(hmm, data.sequence(member), prepared, counts.as_deref_mut());
+        let posteriors =
+            messages.finish(hmm, data.sequence(member), prepared, counts.as_deref_mut(), clock)?;
         logs.push((member, messages.log_likelihood));
         for (t, row) in posteriors.chunks_exact(prepared.width).enumerate() {
             each(member, t, &row[..prepared.states]);
@@ -169,16 +184,29 @@ pub(super) fn posteriors(hmm: &Hmm, data: &Sequences, run: &Run) -> Result<(Vec<
     let results = 16.0 * data.rows() as f64 * states as f64;
     run.require_memory(PHASE, results + plan.bytes(hmm, false, run.threads()))?;
     let clock = run.start(PHASE);
+    let segmental = hmm.durations.as_ref().map(|durations| Segmental::new(hmm, durations, &*density));
     type Found = (Vec<(usize, f64)>, Vec<(usize, Vec<f64>)>);
     let found = over(&plan, &clock, run, Found::default, |found, members| {
         let first = found.1.len();
         found.1.extend(members.iter().map(|&member| (member, vec![0.0; data.length(member) * states])));
         let (logs, rows) = (&mut found.0, &mut found.1[first..]);
-        both_ways(hmm, data, members, &prepared, None, logs, &mut |member, t, row| {
+        if let Some(segmental) = &segmental {
+            for (member, out) in rows {
+                let forward = segmental.forward(data, *member, &clock)?;
+                let found = segmental.backward(&forward, data, *member, None, &clock)?;
+                for (out, row) in out.chunks_exact_mut(states).zip(found.chunks_exact(prepared.width)) {
+                    out.copy_from_slice(&row[..states]);
+                }
+                logs.push((*member, forward.log_likelihood));
+            }
+            return Ok(());
+        }
+        let mut each = |member: usize, t: usize, row: &[f64]| {
             if let Some((_, out)) = rows.iter_mut().find(|(own, _)| *own == member) {
                 out[t * states..][..states].copy_from_slice(row);
             }
-        })
+        };
+        both_ways(hmm, data, members, &prepared, None, logs, &mut each, &clock)
     })?;
     let (mut out, mut logs) = (vec![0.0; data.rows() * states], vec![0.0; data.count()]);
     for (found_logs, found_rows) in found {
@@ -201,12 +229,20 @@ pub(super) fn expect(
     run: &Run,
 ) -> Result<(Counts, f64)> {
     let prepared = Prepared::new(&hmm.start, &hmm.transitions, density);
-    let statistics = hmm.emissions.part().statistics();
-    let make = || (Counts::new(prepared.states, statistics), Vec::new());
+    let segmental = hmm.durations.as_ref().map(|durations| Segmental::new(hmm, durations, density));
+    let make = || (Counts::new(hmm), Vec::new());
     let found = over(plan, clock, run, make, |(counts, logs), members| {
-        both_ways(hmm, data, members, &prepared, Some(counts), logs, &mut |_, _, _| {})
+        if let Some(segmental) = &segmental {
+            for &member in members {
+                let forward = segmental.forward(data, member, clock)?;
+                segmental.backward(&forward, data, member, Some(counts), clock)?;
+                logs.push((member, forward.log_likelihood));
+            }
+            return Ok(());
+        }
+        both_ways(hmm, data, members, &prepared, Some(counts), logs, &mut |_, _, _| {}, clock)
     })?;
-    let mut total = Counts::new(prepared.states, statistics);
+    let mut total = Counts::new(hmm);
     let mut logs = Vec::new();
     for (counts, own) in found {
         total.add(&counts);
@@ -215,6 +251,9 @@ pub(super) fn expect(
     // In the order of the sequences, so that the sum does not depend on how they were grouped.
     logs.sort_by_key(|(member, _)| *member);
     let log_likelihood = logs.iter().map(|(_, log)| log).sum();
+    if segmental.is_some() {
+        return Ok((total, log_likelihood));
+    }
     for (row, of_model) in
         total.transitions.chunks_exact_mut(prepared.width).zip(hmm.transitions.chunks_exact(prepared.states))
     {

@@ -1,5 +1,7 @@
-//! Expected counts against enumeration and the gradients of a chain, training, files and budgets.
+//! Expected counts against enumeration and the gradients of a chain, training, gradients, durations, files and budgets.
 
+mod descent;
+mod durations;
 mod passes;
 mod reading;
 mod training;

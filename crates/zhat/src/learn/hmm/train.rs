@@ -1,10 +1,11 @@
-//! Training by expectation-maximisation.
+//! Training by expectation-maximisation or L-BFGS.
 //!
 //! | method | expected counts | step |
 //! |---|---|---|
 //! | EM | all sequences, exact | the maximum of the expected log-likelihood plus log prior; the objective never falls |
 //! | stochastic EM (`batch`) | all sequences once, then a few at a time, averaged with weight (t + 1)^(−`forgetting`) at step t | the same |
-//! | counts | states that are given | the same, once |
+//! | L-BFGS (`optimizer`) | all sequences, exact | a line search on the exact gradient (see `descent`); the objective never falls |
+//! | counts | states that are given | the maximum, once |
 //!
 //! The whole state can be saved ([`HmmCheckpoint`]): a resumed run gives the same bits as an uninterrupted one.
 //!
@@ -15,140 +16,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::data::Sequences;
-use super::emission::{Context, padded};
+use super::emission::Context;
 use super::group::Counts;
-use super::initial::{Family, Topology, initial};
-use super::model::{Hmm, log_dirichlet, maximize_row};
+use super::initial::{Family, initial};
+use super::learning::{Learning, Optimizer};
+use super::model::Hmm;
 use super::sweep::{Plan, expect, log_likelihoods};
 use crate::error::{Error, Result};
-use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, Range, options};
+use crate::optimize::Lbfgs;
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
 const PHASE: &str = "training";
-
-/// Training options.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Learning {
-    /// Maximum number of steps, or of passes over the data with `batch`.
-    pub iterations: usize,
-    /// Stops when a step improves the objective by less than this, in nats per row.
-    pub tolerance: f64,
-    /// Number of random starts, of which the best is kept.
-    pub starts: usize,
-    /// The transitions that are not zero at the start.
-    pub topology: Topology,
-    /// Concentration of the Dirichlet prior of the start probabilities; 1 is none.
-    pub start_prior: f64,
-    /// Concentration of the Dirichlet prior of every row of transitions; 1 is none.
-    pub transition_prior: f64,
-    /// Concentration of the Dirichlet prior of symbols, and of the weights of a mixture; 1 is none.
-    pub emission_prior: f64,
-    /// Pseudo-observations of the means, at the mean of the data.
-    pub mean_weight: f64,
-    /// Pseudo-observations of the covariances, with the variances of the data.
-    pub covariance_weight: f64,
-    /// Least variance, relative to that of the data.
-    pub least_variance: f64,
-    /// Keep the start probabilities.
-    pub fixed_start: bool,
-    /// Keep the transitions.
-    pub fixed_transitions: bool,
-    /// Keep the emissions.
-    pub fixed_emissions: bool,
-    /// Sequences per step of stochastic EM; 0 for all sequences.
-    pub batch: usize,
-    /// Exponent of the step size of stochastic EM.
-    pub forgetting: f64,
-}
-
-/// Range of concentrations; below 1 the maximum can be at the boundary.
-const CONCENTRATION: Range = Range::Number { low: 1.0, high: f64::INFINITY, closed: (true, false) };
-/// Range of the exponent for which stochastic EM converges.
-const FORGETTING: Range = Range::Number { low: 0.5, high: 1.0, closed: (false, true) };
-
-options!(Learning {
-    iterations: usize => ITERATIONS,
-    tolerance: f64 => FROM_ZERO,
-    starts: usize => Range::whole(1, 1_000_000),
-    topology: Topology,
-    start_prior: f64 => CONCENTRATION,
-    transition_prior: f64 => CONCENTRATION,
-    emission_prior: f64 => CONCENTRATION,
-    mean_weight: f64 => FROM_ZERO,
-    covariance_weight: f64 => FROM_ZERO,
-    least_variance: f64 => Range::closed(1e-12, 1.0),
-    fixed_start: bool,
-    fixed_transitions: bool,
-    fixed_emissions: bool,
-    batch: usize => COUNT,
-    forgetting: f64 => FORGETTING
-});
-
-impl Default for Learning {
-    fn default() -> Self {
-        Learning {
-            iterations: 100,
-            tolerance: 1e-6,
-            starts: 1,
-            topology: Topology::Full,
-            start_prior: 1.0,
-            transition_prior: 1.0,
-            emission_prior: 1.0,
-            mean_weight: 0.0,
-            covariance_weight: 0.0,
-            least_variance: 1e-6,
-            fixed_start: false,
-            fixed_transitions: false,
-            fixed_emissions: false,
-            batch: 0,
-            forgetting: 0.7,
-        }
-    }
-}
-
-impl Learning {
-    /// The scale of the data and the priors of the emissions.
-    fn context(&self, data: &Sequences) -> Context {
-        let (centre, variances) = data.moments();
-        Context {
-            centre,
-            variances,
-            concentration: self.emission_prior,
-            mean_weight: self.mean_weight,
-            covariance_weight: self.covariance_weight,
-            least: self.least_variance,
-        }
-    }
-
-    /// The log density of the prior of the parameters that are trained, without its constants.
-    fn log_prior(&self, hmm: &Hmm, context: &Context) -> f64 {
-        let of = |fixed: bool, value: f64| if fixed { 0.0 } else { value };
-        of(self.fixed_start, log_dirichlet(&hmm.start, self.start_prior))
-            + of(self.fixed_transitions, log_dirichlet(&hmm.transitions, self.transition_prior))
-            + of(self.fixed_emissions, hmm.emissions.part().log_prior(context))
-    }
-
-    /// The M-step.
-    fn maximize(&self, hmm: &mut Hmm, counts: &Counts, context: &Context) {
-        let (states, width) = (hmm.states(), padded(hmm.states()));
-        if !self.fixed_start {
-            maximize_row(&mut hmm.start, counts.start.iter().copied(), self.start_prior);
-        }
-        if !self.fixed_transitions {
-            for (row, counts) in
-                hmm.transitions.chunks_exact_mut(states).zip(counts.transitions.chunks_exact(width))
-            {
-                maximize_row(row, counts.iter().copied(), self.transition_prior);
-            }
-        }
-        if !self.fixed_emissions {
-            hmm.emissions.part_mut().maximize(&counts.emissions, context);
-        }
-    }
-}
 
 /// The state of training after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -183,6 +62,8 @@ pub struct HmmCheckpoint {
     /// The average statistics of stochastic EM: start, transitions, emissions; and the number of its steps.
     pub(super) average: Vec<f64>,
     pub(super) updates: u64,
+    /// The state of L-BFGS.
+    pub(super) search: Option<Lbfgs>,
     /// Whether the start has ended, and has converged.
     pub(super) finished: Option<bool>,
     /// The objective before the last step.
@@ -252,7 +133,7 @@ pub fn train(
     run: &Run,
     watch: &mut dyn FnMut(&HmmCheckpoint) -> Result<bool>,
 ) -> Result<Trained> {
-    how.check()?;
+    how.check_all()?;
     if given.is_some() && how.starts > 1 {
         return Err(Error::argument("starts", "a given model is one start; expected starts=1"));
     }
@@ -261,34 +142,38 @@ pub fn train(
         match given {
             Some(model) => {
                 model.check_data(data)?;
-                Ok(model.clone())
+                model.clone().with_ties(if how.ties.is_empty() { &model.ties } else { &how.ties })
             }
-            None => initial(data, states, family, how.topology, run.seed(), start),
+            None => initial(data, states, family, how, run.seed(), start),
         }
     };
     let identity = fingerprint(data, states, family, given, run);
     let mut now = match from {
         Some(checkpoint) => {
-            let same = Learning { iterations: how.iterations, tolerance: how.tolerance, ..checkpoint.how };
+            let limits =
+                checkpoint.how.iterations == how.iterations && checkpoint.how.tolerance == how.tolerance;
+            let same =
+                Learning { iterations: how.iterations, tolerance: how.tolerance, ..checkpoint.how.clone() };
             if same != *how || checkpoint.data != identity {
                 let message = "belongs to other data, another model, another seed or other options";
                 return Err(Error::argument("checkpoint", message));
             }
-            let mut resumed = HmmCheckpoint { how: *how, ..checkpoint };
-            if checkpoint.how != *how && resumed.finished.take().is_some() && how.batch == 0 {
+            let mut resumed = HmmCheckpoint { how: how.clone(), ..checkpoint };
+            if !limits && resumed.finished.take().is_some() && how.is_plain() {
                 // With other limits the last step, which did not change the model, is done again.
                 resumed.progress.objective = resumed.before;
             }
             resumed
         }
         None => HmmCheckpoint {
-            how: *how,
+            how: how.clone(),
             data: identity,
             progress: HmmProgress { start: 0, step: 0, objective: f64::NEG_INFINITY },
             model: begin(0)?,
             best: None,
             average: Vec::new(),
             updates: 0,
+            search: None,
             finished: None,
             before: f64::NEG_INFINITY,
         },
@@ -316,7 +201,7 @@ pub fn train(
             let start = now.progress.start + 1;
             now.model = begin(start)?;
             now.progress = HmmProgress { start, step: 0, objective: f64::NEG_INFINITY };
-            (now.average, now.updates, now.finished) = (Vec::new(), 0, None);
+            (now.average, now.updates, now.search, now.finished) = (Vec::new(), 0, None, None);
             now.before = f64::NEG_INFINITY;
         }
         if !go_on {
@@ -337,16 +222,16 @@ pub fn train(
 }
 
 /// What the steps share.
-struct Work<'a> {
-    data: &'a Sequences,
-    how: &'a Learning,
-    context: Context,
-    clock: &'a Clock<'a>,
-    run: &'a Run,
+pub(super) struct Work<'a> {
+    pub data: &'a Sequences,
+    pub how: &'a Learning,
+    pub context: Context,
+    pub clock: &'a Clock<'a>,
+    pub run: &'a Run,
 }
 
 impl Work<'_> {
-    fn all(&self) -> Vec<usize> {
+    pub fn all(&self) -> Vec<usize> {
         (0..self.data.count()).collect()
     }
 
@@ -355,16 +240,17 @@ impl Work<'_> {
         self.run.require_memory(PHASE, plan.bytes(hmm, true, self.run.threads()))
     }
 
-    fn tolerated(&self) -> f64 {
+    pub fn tolerated(&self) -> f64 {
         self.how.tolerance * self.data.rows() as f64
     }
 
     /// Keeps the current model if it is the best one. Its objective is known.
-    fn keep(&self, now: &mut HmmCheckpoint, converged: bool) {
+    pub fn keep(&self, now: &mut HmmCheckpoint, converged: bool) {
         let (start, objective) = (now.progress.start, now.progress.objective);
         // The last step of a start that has converged can be worse by rounding.
         let better = now.best.as_ref().is_none_or(|best| {
-            objective > best.objective || (converged && best.start == start && self.how.batch == 0)
+            let last = converged && best.start == start;
+            objective > best.objective || (last && (self.how.is_plain() || objective == best.objective))
         });
         if better && objective > f64::NEG_INFINITY {
             now.best = Some(Best {
@@ -381,6 +267,9 @@ impl Work<'_> {
     fn step(&self, now: &mut HmmCheckpoint) -> Result<Option<bool>> {
         if self.how.batch > 0 && self.how.batch < self.data.count() {
             return self.pass(now);
+        }
+        if self.how.optimizer == Optimizer::Lbfgs {
+            return self.descend(now);
         }
         now.before = now.progress.objective;
         let density = now.model.emissions.part().density(&self.context);
@@ -420,7 +309,6 @@ impl Work<'_> {
         let passes = (now.progress.start * self.how.iterations + now.progress.step) as u64;
         Streams::new(self.run.seed(), "order of sequences").block(passes).shuffle(&mut order);
         let (mut model, mut average, mut updates) = (now.model.clone(), now.average.clone(), now.updates);
-        let statistics = model.emissions.part().statistics();
         // The first step has all sequences: a symbol that a few sequences do not have would get probability zero.
         let all = self.all();
         let first = average.is_empty().then_some(all.as_slice());
@@ -432,17 +320,19 @@ impl Work<'_> {
             let rows: usize = members.iter().map(|&member| self.data.length(member)).sum();
             let scale = self.data.rows() as f64 / rows as f64;
             let weight = (updates as f64 + 1.0).powf(-self.how.forgetting);
-            let new = counts.start.iter().chain(&counts.transitions).chain(&counts.emissions);
+            let new = counts.parts().into_iter().flatten();
             if average.is_empty() {
                 average = new.copied().collect();
             } else {
                 average.iter_mut().zip(new).for_each(|(old, x)| *old += weight * (scale * x - *old));
             }
-            let width = padded(model.states());
-            counts = Counts::new(model.states(), statistics);
-            counts.start.copy_from_slice(&average[..width]);
-            counts.transitions.copy_from_slice(&average[width..width + width * width]);
-            counts.emissions.copy_from_slice(&average[width + width * width..]);
+            let mut rest = average.as_slice();
+            counts = Counts::new(&model);
+            for part in counts.parts_mut() {
+                let (own, others) = rest.split_at(part.len());
+                part.copy_from_slice(own);
+                rest = others;
+            }
             self.how.maximize(&mut model, &counts, &self.context);
             updates += 1;
         }
@@ -456,49 +346,4 @@ impl Work<'_> {
         self.clock.descent(-objective / self.data.rows() as f64, gain);
         Ok((now.progress.step > 1 && gain.abs() < self.tolerated()).then_some(true))
     }
-}
-
-/// Trains a model on rows whose states are given, one per row: relative counts, plus the priors.
-///
-/// # Errors
-/// If a state is out of range, the data do not fit the family, or an option is out of range.
-pub fn train_supervised(
-    data: &Sequences,
-    labels: &[usize],
-    states: usize,
-    family: Family,
-    how: &Learning,
-    run: &Run,
-) -> Result<Trained> {
-    how.check()?;
-    if labels.len() != data.rows() {
-        let message = format!("there are {} states for {} rows", labels.len(), data.rows());
-        return Err(Error::argument("labels", message));
-    }
-    if let Some(row) = labels.iter().position(|&label| label >= states) {
-        let message = format!("the state {} is out of range; expected 0 to {}", labels[row], states - 1);
-        return Err(data.fail(row, 0, &message));
-    }
-    let mut model = initial(data, states, family, Topology::Full, run.seed(), 0)?;
-    let (width, context) = (padded(states), how.context(data));
-    let mut counts = Counts::new(states, model.emissions.part().statistics());
-    {
-        let density = model.emissions.part().density(&context);
-        for sequence in 0..data.count() {
-            let labels = &labels[data.range(sequence)];
-            let mut weights = vec![0.0; labels.len() * width];
-            for (t, &label) in labels.iter().enumerate() {
-                weights[t * width + label] = 1.0;
-                match t {
-                    0 => counts.start[label] += 1.0,
-                    _ => counts.transitions[labels[t - 1] * width + label] += 1.0,
-                }
-            }
-            density.accumulate(data.sequence(sequence), width, &weights, &mut counts.emissions);
-        }
-    }
-    how.maximize(&mut model, &counts, &context);
-    let log_likelihood: f64 = log_likelihoods(&model, data, run)?.iter().sum();
-    let objective = log_likelihood + how.log_prior(&model, &context);
-    Ok(Trained { model, objective, log_likelihood, steps: 1, converged: true })
 }

@@ -4,6 +4,7 @@ use super::data::Sequences;
 use super::emission::{Context, padded};
 use super::exact::impossible;
 use super::model::Hmm;
+use super::segments::Segmental;
 use crate::error::Result;
 use crate::numeric::parallel::prelude::*;
 use crate::run::Run;
@@ -16,13 +17,17 @@ pub(super) fn decode(hmm: &Hmm, data: &Sequences, run: &Run) -> Result<(Vec<usiz
     let (states, width) = (hmm.states(), padded(hmm.states()));
     let longest = data.lengths().into_iter().max().unwrap_or(0);
     let busy = run.threads().min(data.count()) as f64;
-    let bytes = busy * longest as f64 * (8 * width + 4 * states) as f64 + 16.0 * data.rows() as f64;
+    let bytes = busy * longest as f64 * (8 * width + 16 * states) as f64 + 16.0 * data.rows() as f64;
     run.require_memory(PHASE, bytes)?;
     let clock = run.start(PHASE);
     let context = Context::default();
     let density = hmm.emissions.part().density(&context);
     let logs: Vec<f64> = hmm.transitions.iter().map(|p| p.ln()).collect();
+    let segmental = hmm.durations.as_ref().map(|durations| Segmental::new(hmm, durations, &*density));
     let one = |member: usize| -> Result<(Vec<usize>, f64)> {
+        if let Some(segmental) = &segmental {
+            return segmental.best(data, member, &clock);
+        }
         let length = data.length(member);
         let mut scores = vec![0.0; length * width];
         density.log_density(data.sequence(member), width, &mut scores);

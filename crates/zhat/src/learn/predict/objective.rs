@@ -7,12 +7,14 @@
 //! θ holds the weights of the scores that depend on the inputs, one row per input, and then the constants.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::numeric::parallel::prelude::*;
 
 use super::form::{Compiled, LANES, Mode, Work};
 use super::{Inputs, Targets};
 use crate::error::{Error, Result};
+use crate::method::space::perfect::Draws;
 use crate::numeric::{CompensatedSum, Elementwise};
 use crate::random::Streams;
 use crate::run::Clock;
@@ -94,8 +96,8 @@ impl<'a> Objective<'a> {
         })
     }
 
-    /// An unbiased estimate of the gradient: E\[φ\] is replaced by the mean over samples of every row. The value
-    /// is exact where log Z is, and NaN where it is out of reach.
+    /// An estimate of the gradient, unbiased if all samples are exact: E\[φ\] is replaced by the mean over samples
+    /// of every row. The value is exact where log Z is, and NaN where it is out of reach.
     ///
     /// # Errors
     /// If the time is over.
@@ -106,16 +108,17 @@ impl<'a> Objective<'a> {
         samples: usize,
         streams: &Streams,
         clock: &Clock<'_>,
-    ) -> Result<f64> {
+    ) -> Result<(f64, Draws)> {
         let family = &self.compiled.family;
-        self.pass(point, gradient, clock, |scores, rows, work, losses| {
+        let exact = AtomicBool::new(true);
+        let value = self.pass(point, gradient, clock, |scores, rows, work, losses| {
             let lanes = rows.len();
             family.upward(scores, lanes, Mode::Sum, work, losses);
             let mut means = vec![0.0; scores.len()];
             for (lane, row) in rows.enumerate() {
                 let mut random = streams.block(row as u64);
                 let weight = 1.0 / samples as f64;
-                family.draw(
+                let draws = family.draw(
                     scores,
                     (lane, lanes),
                     work,
@@ -125,6 +128,9 @@ impl<'a> Objective<'a> {
                         family.features(structure, &mut |channel| means[channel * lanes + lane] += weight);
                     },
                 )?;
+                if draws == Draws::Approximate {
+                    exact.store(false, Ordering::Relaxed);
+                }
                 let observed = self.targets.structure(row).unwrap_or_default();
                 family.features(&observed, &mut |channel| {
                     losses[lane] -= scores[channel * lanes + lane];
@@ -133,7 +139,8 @@ impl<'a> Objective<'a> {
             }
             scores.copy_from_slice(&means);
             Ok(())
-        })
+        })?;
+        Ok((value, if exact.into_inner() { Draws::Exact } else { Draws::Approximate }))
     }
 
     /// One pass over all rows; `loss` replaces the scores of some rows by gradients and writes their losses.

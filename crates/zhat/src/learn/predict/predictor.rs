@@ -1,5 +1,6 @@
 //! A trained predictor: inputs of a file in, distributions over structures out.
 
+mod queries;
 mod row;
 
 use std::ops::Range;
@@ -8,16 +9,12 @@ use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Examples, Known, Space};
-use super::form::{
-    Compiled, LANES, Mallows, Mode, Ranking, RankingScores, Work, best_spread, kendall_distance,
-    log_partition, pair, places, sorted,
-};
+use super::form::{Compiled, LANES, Work, best_spread, kendall_distance, log_partition, places};
 use super::objective::{dimension, turn};
 use super::{Encoder, Form, Inputs, Ranks, Targets};
 use crate::answer::Guarantee;
 use crate::error::{Error, Result};
-use crate::model::space::{Distance, Hypercube, Partitions, Permutations, Scores, SpaceModel, Subtrees};
-use crate::random::Streams;
+use crate::model::space::SpaceModel;
 use crate::run::{Clock, Run};
 
 /// How the parameters were trained.
@@ -30,9 +27,9 @@ pub struct Training {
     /// The objective; NaN where log Z is out of reach.
     #[serde(deserialize_with = "super::file::known")]
     pub objective: f64,
-    /// Certified upper bound on the distance of the objective from its minimum.
+    /// Upper bound on the distance of the objective from its minimum.
     pub gap: f64,
-    /// The confidence of the gap.
+    /// The confidence of the gap: 1 if it is certain, 0 if it is an estimate that is not certified.
     pub confidence: f64,
 }
 
@@ -73,7 +70,7 @@ pub struct Prediction {
     pub guarantee: Guarantee,
     /// The guarantee of the choice: exact, or bounds on the distance from the best structure. The distance is
     /// in ln p for the most probable structures, otherwise in the expected loss: the share of wrong labels for
-    /// Hamming, 1 − F1 for F1.
+    /// Hamming, 1 − F1 for F1, 1 − τ for Kendall.
     pub choice: Guarantee,
 }
 
@@ -234,259 +231,6 @@ impl Predictor {
         Ok(all)
     }
 
-    /// The structure that is best for a loss, for every row, with its probability. All results are exact.
-    ///
-    /// # Errors
-    /// If the decision does not apply to the space, the inputs have another width, or the budget is exceeded.
-    pub fn predict(&self, inputs: &Inputs, decision: Decision, run: &Run) -> Result<Vec<Prediction>> {
-        let clock = run.start("prediction");
-        let sets = matches!(self.space(), Space::Labels | Space::Hierarchy);
-        let applies = match decision {
-            Decision::MostProbable => true,
-            Decision::Hamming | Decision::F1 => sets,
-            Decision::Kendall => self.space() == Space::Ranking,
-        };
-        if !applies {
-            let choices = match self.space() {
-                Space::Labels | Space::Hierarchy => "most-probable, hamming or f1",
-                Space::Ranking => "most-probable or kendall",
-                Space::Partition => "most-probable",
-            };
-            let message = format!("does not apply to a {} predictor; expected {choices}", self.form.space());
-            return Err(Error::argument("decision", message));
-        }
-        let family = &self.compiled.family;
-        if !family.has_sums() {
-            return self.each_row(inputs, run, &clock, |row, model| {
-                row::predict(&self.row(row, model, run, &clock), decision)
-            });
-        }
-        self.each_block(inputs, run, &clock, |block, work| {
-            let lanes = block.rows.len();
-            let mut log_z = vec![0.0; lanes];
-            let mut structures = vec![vec![0; family.width()]; lanes];
-            match decision {
-                // The mode of these models has the largest expected τ: every pair is in its more probable order.
-                Decision::Kendall
-                    if matches!(self.form, Form::PlackettLuce { .. } | Form::Mallows { .. }) =>
-                {
-                    for (lane, structure) in structures.iter_mut().enumerate() {
-                        family.decode(block.scores, (lane, lanes), work, None, structure);
-                    }
-                }
-                Decision::MostProbable => {
-                    family.upward(block.scores, lanes, Mode::Max, work, &mut log_z);
-                    for (lane, structure) in structures.iter_mut().enumerate() {
-                        family.decode(block.scores, (lane, lanes), work, None, structure);
-                    }
-                }
-                Decision::Hamming => {
-                    family.upward(block.scores, lanes, Mode::Sum, work, &mut log_z);
-                    let mut means = vec![0.0; block.scores.len()];
-                    family.means(block.scores, lanes, work, &mut means);
-                    for (lane, structure) in structures.iter_mut().enumerate() {
-                        for (i, y) in structure.iter_mut().enumerate() {
-                            *y = u32::from(means[i * lanes + lane] > 0.5);
-                        }
-                    }
-                }
-                Decision::F1 => {
-                    for (lane, structure) in structures.iter_mut().enumerate() {
-                        let model = self.space_model(&block, lane)?;
-                        *structure = super::decide::largest_f1(&model, self.hidden_root(), run, &clock)?;
-                    }
-                }
-                Decision::Kendall => {
-                    let table = self.precedence_table(&block, work)?;
-                    let n = family.width();
-                    for (lane, structure) in structures.iter_mut().enumerate() {
-                        let own: Vec<f64> = table.iter().skip(lane).step_by(lanes).copied().collect();
-                        *structure = super::decide::best_order(&own, n)?;
-                    }
-                }
-            }
-            family.upward(block.scores, lanes, Mode::Sum, work, &mut log_z);
-            let predict = |(lane, structure): (usize, Vec<u32>)| Prediction {
-                log_probability: family.score(block.scores, (lane, lanes), &structure) - log_z[lane],
-                structure,
-                guarantee: Guarantee::Exact,
-                choice: Guarantee::Exact,
-            };
-            Ok(structures.into_iter().enumerate().map(predict).collect())
-        })
-    }
-
-    /// P(i before j) for the rows of a block: n × n tables, row by row innermost.
-    fn precedence_table(&self, block: &RowScores<'_>, work: &mut Work) -> Result<Vec<f64>> {
-        let (n, lanes) = (self.form.width(), block.rows.len());
-        let scores = match self.form {
-            Form::Positions { .. } => RankingScores::Positions,
-            Form::Precedence { .. } => RankingScores::Precedence,
-            Form::Mallows { items } => {
-                let mallows = Mallows { items };
-                let mut table = vec![0.0; n * n * lanes];
-                for lane in 0..lanes {
-                    let own = mallows.precedences(block.scores, (lane, lanes));
-                    own.iter().enumerate().for_each(|(at, p)| table[at * lanes + lane] = *p);
-                }
-                return Ok(table);
-            }
-            _ => {
-                let mut table = vec![0.0; n * n * lanes];
-                for i in 0..n {
-                    for j in (0..n).filter(|&j| j != i) {
-                        for lane in 0..lanes {
-                            let difference = block.scores[j * lanes + lane] - block.scores[i * lanes + lane];
-                            table[(i * n + j) * lanes + lane] = 1.0 / (1.0 + difference.exp());
-                        }
-                    }
-                }
-                return Ok(table);
-            }
-        };
-        let ranking = Ranking::new(n, scores)?;
-        let mut log_z = vec![0.0; lanes];
-        self.compiled.family.upward(block.scores, lanes, Mode::Sum, work, &mut log_z);
-        Ok(ranking.precedences(block.scores, lanes, work))
-    }
-
-    /// Probabilities of every row: of each label or node, of i before j as an n × n table, or of i and j in
-    /// one block as an n × n table with ones on the diagonal.
-    ///
-    /// # Errors
-    /// If the inputs have another width, or the budget is exceeded.
-    pub fn marginals(&self, inputs: &Inputs, run: &Run) -> Result<Vec<Vec<f64>>> {
-        let clock = run.start("marginals");
-        let (family, n) = (&self.compiled.family, self.form.width());
-        if !family.has_sums() {
-            return self.each_row(inputs, run, &clock, |row, model| {
-                Ok(row::marginals(&self.row(row, model, run, &clock))?.0)
-            });
-        }
-        self.each_block(inputs, run, &clock, |block, work| {
-            let lanes = block.rows.len();
-            if self.space() == Space::Ranking {
-                let table = self.precedence_table(&block, work)?;
-                let row = |lane: usize| table.iter().skip(lane).step_by(lanes).copied().collect();
-                return Ok((0..lanes).map(row).collect());
-            }
-            let (mut log_z, mut means) = (vec![0.0; lanes], vec![0.0; block.scores.len()]);
-            family.upward(block.scores, lanes, Mode::Sum, work, &mut log_z);
-            family.means(block.scores, lanes, work, &mut means);
-            let row = |lane: usize| match self.space() {
-                Space::Partition => {
-                    let mut table = vec![1.0; n * n];
-                    for i in 0..n {
-                        for j in i + 1..n {
-                            let p = means[pair(i, j, n) * lanes + lane];
-                            (table[i * n + j], table[j * n + i]) = (p, p);
-                        }
-                    }
-                    table
-                }
-                _ => (0..n).map(|i| means[i * lanes + lane]).collect(),
-            };
-            Ok((0..lanes).map(row).collect())
-        })
-    }
-
-    /// ln p of the observed structure of every row; for a partial ranking, of all orders that extend it.
-    ///
-    /// # Errors
-    /// If the targets do not fit the predictor or the inputs, or the budget is exceeded.
-    pub fn log_probabilities(&self, inputs: &Inputs, targets: &Targets, run: &Run) -> Result<Vec<f64>> {
-        self.form.check(targets)?;
-        if inputs.rows() != targets.rows() {
-            let message =
-                format!("there are {} rows of inputs and {} of targets", inputs.rows(), targets.rows());
-            return Err(Error::argument("targets", message));
-        }
-        let clock = run.start("likelihood");
-        if !self.compiled.family.has_sums() {
-            return self.each_row(inputs, run, &clock, |row, model| {
-                let structure = targets.structure(row).unwrap_or_default();
-                Ok(row::log_probability(&self.row(row, model, run, &clock), &structure)?.0)
-            });
-        }
-        self.each_block(inputs, run, &clock, |block, work| {
-            let (mut scores, mut losses) = (block.scores.to_vec(), vec![0.0; block.rows.len()]);
-            self.compiled.family.losses(&mut scores, targets, block.rows, work, &mut losses);
-            Ok(losses.into_iter().map(|loss| -loss).collect())
-        })
-    }
-
-    /// Whether probabilities and predictions are exact. They are estimates if the label graph is too dense for
-    /// exact sums.
-    pub fn is_exact(&self) -> bool {
-        self.compiled.family.has_sums()
-    }
-
-    /// Exact samples of every row.
-    ///
-    /// # Errors
-    /// If the inputs have another width, or the budget is exceeded.
-    pub fn sample(&self, inputs: &Inputs, count: usize, run: &Run) -> Result<Vec<Vec<Vec<u32>>>> {
-        let clock = run.start("sampling");
-        let (family, streams) = (&self.compiled.family, Streams::new(run.seed(), "predictor samples"));
-        self.each_block(inputs, run, &clock, |block, work| {
-            let lanes = block.rows.len();
-            family.upward(block.scores, lanes, Mode::Sum, work, &mut vec![0.0; lanes]);
-            let mut all = Vec::with_capacity(lanes);
-            for (lane, row) in block.rows.clone().enumerate() {
-                let mut random = streams.block(row as u64);
-                let mut own = Vec::with_capacity(count);
-                let at = (lane, lanes);
-                family.draw(block.scores, at, work, (count, &mut random), &clock, &mut |structure| {
-                    own.push(structure.to_vec());
-                })?;
-                all.push(own);
-            }
-            Ok(all)
-        })
-    }
-
-    /// The k most probable structures of every row, best first; fewer if there are fewer.
-    ///
-    /// # Errors
-    /// If the inputs have another width, or the budget is exceeded.
-    #[allow(clippy::needless_range_loop)] // several arrays share the index
-    pub fn best(&self, inputs: &Inputs, k: usize, run: &Run) -> Result<Vec<Vec<Prediction>>> {
-        let clock = run.start("best structures");
-        let family = &self.compiled.family;
-        if !family.has_sums() {
-            return self.each_row(inputs, run, &clock, |row, model| {
-                row::best(&self.row(row, model, run, &clock), k)
-            });
-        }
-        self.each_block(inputs, run, &clock, |block, work| {
-            let lanes = block.rows.len();
-            let mut log_z = vec![0.0; lanes];
-            family.upward(block.scores, lanes, Mode::Sum, work, &mut log_z);
-            let mut all = Vec::with_capacity(lanes);
-            for lane in 0..lanes {
-                clock.check()?;
-                let structures = match self.form {
-                    Form::PlackettLuce { .. } => {
-                        let own: Vec<f64> = block.scores.iter().skip(lane).step_by(lanes).copied().collect();
-                        super::decide::best_plackett_luce(&own, k)
-                    }
-                    _ => {
-                        let model = self.space_model(&block, lane)?;
-                        super::decide::best_structures(&model, k, self.hidden_root(), run)?
-                    }
-                };
-                let predict = |structure: Vec<u32>| Prediction {
-                    log_probability: family.score(block.scores, (lane, lanes), &structure) - log_z[lane],
-                    structure,
-                    guarantee: Guarantee::Exact,
-                    choice: Guarantee::Exact,
-                };
-                all.push(structures.into_iter().map(predict).collect());
-            }
-            Ok(all)
-        })
-    }
-
     /// Calls `work` for every row and its space model, one after the other: each query of the model may itself
     /// use all threads.
     fn each_row<T: Send>(
@@ -509,62 +253,19 @@ impl Predictor {
     }
 
     /// A row whose sums are out of reach.
-    fn row<'a>(&self, row: usize, model: &'a SpaceModel, run: &'a Run, clock: &'a Clock<'a>) -> row::Row<'a> {
-        row::Row { model, hidden: usize::from(self.hidden_root()), number: row as u64, run, clock }
-    }
-
-    /// Whether the space model of a row has an additional first node, the root of all trees.
-    pub(super) fn hidden_root(&self) -> bool {
-        self.space() == Space::Hierarchy
+    fn row<'a>(
+        &'a self,
+        row: usize,
+        model: &'a SpaceModel,
+        run: &'a Run,
+        clock: &'a Clock<'a>,
+    ) -> row::Row<'a> {
+        row::Row { form: &self.form, model, number: row as u64, run, clock }
     }
 
     /// The model of one row. A forest has an additional root, which is always chosen.
     fn space_model(&self, block: &RowScores<'_>, lane: usize) -> Result<SpaceModel> {
-        let lanes = block.rows.len();
-        let own: Vec<f64> = block.scores.iter().skip(lane).step_by(lanes).copied().collect();
-        let n = self.form.width();
-        let with_pairs = |own: &[f64], pairs: &[(usize, usize)], shift: usize| {
-            let single: Vec<f64> = std::iter::repeat_n(0.0, shift).chain(own[..n].iter().copied()).collect();
-            if pairs.is_empty() {
-                return Ok(Scores::Unary(single));
-            }
-            let pairs: Vec<(usize, usize, f64)> =
-                pairs.iter().zip(&own[n..]).map(|(&(i, j), &w)| (i + shift, j + shift, w)).collect();
-            Scores::pairwise(single, &pairs)
-        };
-        match &self.form {
-            Form::Labels { pairs, .. } => SpaceModel::new(Hypercube::new(n)?, with_pairs(&own, pairs, 0)?),
-            Form::Hierarchy { parents, pairs, .. } => {
-                let above = |parent: &Option<usize>| Some(parent.map_or(0, |parent| parent + 1));
-                let tree: Vec<Option<usize>> =
-                    std::iter::once(None).chain(parents.iter().map(above)).collect();
-                SpaceModel::new(Subtrees::new(&tree, false)?, with_pairs(&own, pairs, 1)?)
-            }
-            Form::Positions { .. } => SpaceModel::new(Permutations::new(n)?, Scores::Position(own)),
-            Form::Precedence { .. } => {
-                let mut table = vec![0.0; n * n];
-                for i in 0..n {
-                    (i + 1..n).for_each(|j| table[i * n + j] = own[pair(i, j, n)]);
-                }
-                SpaceModel::new(Permutations::new(n)?, Scores::Precedence(table))
-            }
-            Form::Mallows { .. } => {
-                let centre: Vec<usize> =
-                    sorted(own[..n].iter().copied()).iter().map(|&i| i as usize).collect();
-                let scores = Scores::distance(Distance::Kendall, &centre, own[n])?;
-                SpaceModel::new(Permutations::new(n)?, scores)
-            }
-            Form::PlackettLuce { .. } => {
-                Err(Error::NoAnswer("plackett-luce is no model with scores of structures".into()))
-            }
-            Form::Partition { .. } => {
-                let mut links = Vec::new();
-                for i in 0..n {
-                    links.extend((i + 1..n).map(|j| (i, j, own[pair(i, j, n)])));
-                }
-                SpaceModel::new(Partitions::new(n)?, Scores::links(n, &links)?)
-            }
-        }
+        self.form.space_model(block.scores, (lane, block.rows.len()))
     }
 
     /// The model of one row as a space model, for queries beyond those of this type.

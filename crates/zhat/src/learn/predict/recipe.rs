@@ -347,7 +347,11 @@ fn choose(
     lambdas.sort_by(|a, b| b.total_cmp(a));
     let rows = inputs.rows();
     let parts = folds(rows, count.min(rows), run.seed())?;
-    let compiled = form.compile()?;
+    let compiled = form.compile_or_sample(run)?;
+    if !compiled.family.has_sums() {
+        let message = "several values are compared by exact log-losses, which are out of reach here; one value would work";
+        return Err(Error::argument("lambda", message));
+    }
     let mut losses = vec![0.0; lambdas.len()];
     let quiet = run.unobserved();
     let clock = run.start("choosing λ");

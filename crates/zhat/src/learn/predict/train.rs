@@ -3,7 +3,7 @@
 //! | method | gradient | step |
 //! |---|---|---|
 //! | batch | exact, all rows | L-BFGS, started with an approximate Hessian |
-//! | sampled | exact samples of all rows, with a certified radius | accelerated projected gradient, step 1/L |
+//! | sampled | samples of all rows, with a certified radius if they are exact | accelerated projected gradient, step 1/L |
 //! | online | some rows, exact or from exact samples | step 1/(2λt), averaged with weights ∝ t |
 //!
 //! f(θ) − min f ≤ (‖g‖ + r)²/(4λ), where r bounds the error of the gradient g: rounding for exact gradients.
@@ -12,7 +12,8 @@
 //! the root). The confidence of a whole run is shared out over its steps as δ_t = 6δ/(π²t²). S is
 //! the requested number times (1 + k)² after k steps whose radius exceeded half the norm of their gradient; with a
 //! constant S the radius would grow with t, and no later point could have a smaller certified gap than the first.
-//! An online run evaluates the gradient of all rows at its average once per pass.
+//! Where no exact sampler is fast enough, samples are approximate, and the gap is an estimate that is marked as
+//! not certified. An online run evaluates the gradient of all rows at its average once per pass.
 //!
 //! The negative log-likelihood of a partial ranking is not convex, except that of Plackett–Luce without ties
 //! before other items. Only f ≥ 0 is then known of the minimum, so the certified gap is f(θ) itself, and training
@@ -36,8 +37,10 @@ use crate::options::{ABOVE_ZERO, COUNT, FROM_ZERO, INSIDE_UNIT, ITERATIONS, Opti
 use crate::run::Run;
 
 const PHASE: &str = "training";
-/// History of L-BFGS, in pairs.
-const HISTORY: usize = 10;
+/// Minimum and maximum of the history of L-BFGS, in pairs.
+const HISTORY: (usize, usize) = (3, 10);
+/// Memory that the history may use in any case, in bytes.
+const HISTORY_BYTES: usize = 1 << 26;
 /// Range of the share of the curvature.
 const SHARE: Range = Range::closed(0.01, 1.0);
 /// L-BFGS stops after this many steps without progress, which rounding errors would dominate.
@@ -114,8 +117,10 @@ pub struct PredictorProgress {
     pub step: usize,
     /// The objective; with sampled gradients at the last evaluated point, and NaN where log Z is out of reach.
     pub objective: f64,
-    /// Certified upper bound on the distance of the objective at the best point from its minimum.
+    /// Upper bound on the distance of the objective at the best point from its minimum.
     pub gap: f64,
+    /// Whether the gap is certified. It is an estimate if some of its samples are approximate.
+    pub certified: bool,
 }
 
 /// The optimiser.
@@ -195,12 +200,18 @@ pub struct Trained {
     pub parameters: Vec<f64>,
     /// The state at the end.
     pub progress: PredictorProgress,
-    /// Whether the certified gap is at most the requested one.
+    /// Whether the gap is at most the requested one.
     pub converged: bool,
-    /// The confidence of the gap: 1 for exact gradients.
+    /// The confidence of the gap: 1 for exact gradients, 0 if the gap is not certified.
     pub confidence: f64,
     /// The regret of an online run, and its bound.
     pub regret: Option<Regret>,
+}
+
+/// The history of L-BFGS in pairs: shorter if very many parameters would need more than a quarter of the memory of
+/// the inputs.
+fn history(dimension: usize, inputs: &Inputs) -> usize {
+    (HISTORY_BYTES.max(inputs.bytes() / 4) / (16 * dimension).max(1)).clamp(HISTORY.0, HISTORY.1)
 }
 
 fn fingerprint(form: &Form, inputs: &Inputs, targets: &Targets, run: &Run) -> u64 {
@@ -251,7 +262,8 @@ pub fn train(
     let compiled = if samples { form.compile_or_sample(run)? } else { form.compile()? };
     let objective = Objective::new(&compiled, inputs, targets, how.lambda);
     let dimension = objective.dimension();
-    let vectors = if how.method == Method::Batch { 2 * HISTORY + 8 } else { 8 };
+    let history = history(dimension, inputs);
+    let vectors = if how.method == Method::Batch { 2 * history + 8 } else { 8 };
     let metric = if how.method == Method::Batch { Metric::bytes(&objective) } else { 0.0 };
     let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64 + metric;
     run.require_memory(PHASE, bytes)?;
@@ -275,7 +287,7 @@ pub fn train(
                 None => vec![0.0; dimension],
             };
             let search = match how.method {
-                Method::Batch => Search::Lbfgs(Lbfgs::new(point, HISTORY)),
+                Method::Batch => Search::Lbfgs(Lbfgs::new(point, history)),
                 Method::Sampled => {
                     Search::Sampled { ahead: point.clone(), best: point.clone(), point, noisy: 0 }
                 }
@@ -287,7 +299,8 @@ pub fn train(
                     sums: Regret::new(how),
                 },
             };
-            let progress = PredictorProgress { step: 0, objective: f64::INFINITY, gap: f64::INFINITY };
+            let progress =
+                PredictorProgress { step: 0, objective: f64::INFINITY, gap: f64::INFINITY, certified: true };
             let (first_gap, least) = (f64::INFINITY, f64::INFINITY);
             PredictorCheckpoint { how: *how, data, progress, first_gap, least, idle: 0, search }
         }
@@ -338,7 +351,9 @@ pub fn train(
         parameters: now.parameters().to_vec(),
         progress: now.progress,
         converged: now.progress.gap <= how.gap,
-        confidence: if how.method == Method::Sampled || !compiled.family.has_sums() {
+        confidence: if !now.progress.certified {
+            0.0
+        } else if how.method == Method::Sampled || !compiled.family.has_sums() {
             1.0 - how.failure
         } else {
             1.0

@@ -17,6 +17,7 @@
 mod attributes;
 mod columns;
 mod csv;
+mod lists;
 mod stream;
 mod words;
 

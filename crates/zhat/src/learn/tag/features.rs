@@ -79,6 +79,15 @@ pub fn each(word: &str, offset: i32, scratch: &mut String, found: &mut dyn FnMut
     }
 }
 
+/// The attribute of a token whose neighbour at this distance is beyond the sentence.
+///
+/// ```
+/// assert_eq!(zhat::learn::tag::features::end(-1), "tag[-1]=<S>");
+/// ```
+pub fn end(distance: i32) -> String {
+    format!("tag[{distance}]={BOUNDARY}")
+}
+
 /// Whether a feature is the indicator of a word, which rare words lose.
 pub fn is_word_indicator(feature: &str) -> bool {
     feature.starts_with("w[")

@@ -16,6 +16,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod any;
 mod conditional;
 mod corpus;
 mod dictionary;
@@ -28,6 +29,7 @@ mod tag_set;
 mod tagger;
 mod template;
 
+pub use any::AnyTagger;
 pub use conditional::{
     Learning, TagOptimizer, TaggerCheckpoint, TaggerProgress, Training, Valid, train, train_file,
 };

@@ -11,6 +11,7 @@
 //! | `c2[m]` | column 2 at offset m |
 //! | `w[-1]\|w[0]` | a conjunction |
 //! | `bias` | the same attribute for every token |
+//! | `ends:K` | `tag[-k]=<S>` and `tag[k]=<S>`, k ≤ K, if the tag at that distance is beyond the sentence |
 //!
 //! An item that reaches beyond the sentence has no attribute. Templates with offsets also have `__BOS__` and
 //! `__EOS__` for the first and last token.
@@ -29,6 +30,10 @@ enum Item {
     },
     Attributes,
     Bias,
+    /// Tags beyond the sentence, at distances up to this.
+    Ends {
+        tags: i32,
+    },
     /// A conjunction of columns at offsets; column 0 is the word.
     Columns {
         name: String,
@@ -76,6 +81,8 @@ impl Template {
                 "attributes" => items.push(Item::Attributes),
                 "bias" => items.push(Item::Bias),
                 "appendix-b" => items.push(Item::AppendixB { words: 1 }),
+                "ends:1" => items.push(Item::Ends { tags: 1 }),
+                "ends:2" => items.push(Item::Ends { tags: 2 }),
                 other => match other.strip_prefix("appendix-b:") {
                     Some(words) => {
                         let number = words.parse::<i32>().ok().filter(|n| (1..=99).contains(n) && n % 2 == 1);
@@ -128,6 +135,11 @@ impl Template {
                     sentence.attributes(token).for_each(|(name, weight)| found(&name, weight));
                 }
                 Item::Bias => found("bias", 1.0),
+                Item::Ends { tags } => {
+                    for distance in (1..=*tags).flat_map(|k| [-k, k]).filter(|k| at(*k).is_none()) {
+                        found(&features::end(distance), 1.0);
+                    }
+                }
                 Item::Columns { name, parts } => {
                     offsets = true;
                     if parts.iter().any(|(_, offset)| at(*offset).is_none()) {
@@ -182,8 +194,8 @@ impl Item {
         let parts: Option<Vec<(usize, i32)>> = item.split('|').map(part).collect();
         let parts = parts.ok_or_else(|| {
             let message = format!(
-                "unknown item `{item}`; known are appendix-b, appendix-b:L, chunking, attributes, bias, and words \
-                 and columns with offsets such as w[0], c2[-1] and w[-1]|w[0]"
+                "unknown item `{item}`; known are appendix-b, appendix-b:L, chunking, attributes, bias, ends:1, ends:2, and \
+                 words and columns with offsets such as w[0], c2[-1] and w[-1]|w[0]"
             );
             Error::argument("features", message)
         })?;
@@ -211,6 +223,9 @@ mod tests {
             c2[0]|c2[1]=PRP|VBZ c2[1]|c2[2]=VBZ|DT c2[0]|c2[1]|c2[2]=PRP|VBZ|DT __BOS__";
         assert_eq!(all("chunking", text, 0).join(" "), expected);
         assert_eq!(all("appendix-b:3 bias", text, 0)[..2], ["w[-1]=<S>", "w[0]=He"]);
+        assert_eq!(all("ends:2", text, 0), ["tag[-1]=<S>", "tag[-2]=<S>"]);
+        assert_eq!(all("ends:2", text, 1), ["tag[-2]=<S>", "tag[2]=<S>"]);
+        assert_eq!(all("ends:1", text, 2), ["tag[1]=<S>"]);
         assert_eq!(all("attributes", "A\tx=1:2\ty=2\n", 0), ["x=1", "y=2"]);
     }
 

@@ -54,6 +54,12 @@ pub trait SequenceModel:
     fn segment_row(&self, _b: usize, _s: usize, _d: usize) -> &[Self::Real] {
         &[]
     }
+    /// Sequence b alone.
+    #[doc(hidden)]
+    fn part(&self, b: usize) -> Self;
+    /// Adds the gradient of sequence b alone to that of the whole batch.
+    #[doc(hidden)]
+    fn add_part(&self, b: usize, part: Self::FactorMarginals, gradient: &mut Self::FactorMarginals);
     /// Builds the lattice and passes it to `work`.
     #[doc(hidden)]
     fn with_lattice<R>(
@@ -134,6 +140,27 @@ pub trait SequenceModel:
     }
 }
 
+/// Adds a gradient of the same form.
+fn add_gradient<F: Real>(to: &mut TransitionGradient<F>, from: &TransitionGradient<F>) {
+    use TransitionGradient::{Factored, LowRank, PerSequence, PerStep, Shared, Sparse};
+    match (to, from) {
+        (Shared(to), Shared(from)) | (PerStep(to), PerStep(from)) | (PerSequence(to), PerSequence(from)) => {
+            F::add_to(to, from);
+        }
+        (Sparse { values: to, .. }, Sparse { values: from, .. }) => F::add_to(to, from),
+        (Factored { left, right }, Factored { left: from_left, right: from_right }) => {
+            F::add_to(left, from_left);
+            right.iter_mut().zip(from_right).for_each(|(to, from)| F::add_to(to, from));
+        }
+        (LowRank { left, right }, LowRank { left: from_left, right: from_right }) => {
+            F::add_to(left, from_left);
+            F::add_to(right, from_right);
+        }
+        // Both belong to models of the same form.
+        _ => {}
+    }
+}
+
 /// The transitions between all states of a model.
 fn edges<F: Real>(chain: &Chain<F>) -> Edges<'_, F> {
     Edges { transitions: chain.transitions(), states: chain.states(), sets: None }
@@ -157,6 +184,26 @@ impl<F: Real> SequenceModel for Chain<F> {
         let boundaries = self.lengths().iter().max().map_or(0, |longest| longest - 1);
         let steps = steps_of(self.transitions(), self.states(), boundaries, clock)?;
         work(&Lattice::new(self.lengths(), &ChainNodes(self), &*steps, edges(self)))
+    }
+
+    fn part(&self, b: usize) -> Self {
+        Chain::part(self, b)
+    }
+
+    fn add_part(&self, b: usize, part: ChainGradient<F>, gradient: &mut ChainGradient<F>) {
+        F::add_to(&mut gradient.start, &part.start);
+        let nodes = part.emissions.len();
+        F::add_to(&mut gradient.emissions[b * nodes..(b + 1) * nodes], &part.emissions);
+        if let (Some(end), Some(part)) = (&mut gradient.end, &part.end) {
+            F::add_to(end, part);
+        }
+        match (&mut gradient.transitions, &part.transitions) {
+            (TransitionGradient::PerSequence(all), TransitionGradient::PerStep(own)) => {
+                let first = b * (all.len() / self.batch());
+                all[first..first + own.len()].copy_from_slice(own);
+            }
+            (all, own) => add_gradient(all, own),
+        }
     }
 
     fn zero_gradient(&self) -> ChainGradient<F> {
@@ -226,6 +273,17 @@ impl<F: Real> SequenceModel for SemiMarkov<F> {
         let boundaries = chain.lengths().iter().max().map_or(0, |longest| longest - 1);
         let steps = steps_of(chain.transitions(), chain.states(), boundaries, clock)?;
         work(&Lattice::of_segments(chain.lengths(), &SemiMarkovSegments(self), &*steps, edges(chain)))
+    }
+
+    fn part(&self, b: usize) -> Self {
+        SemiMarkov::part(self, b)
+    }
+
+    fn add_part(&self, b: usize, part: SemiMarkovGradient<F>, gradient: &mut SemiMarkovGradient<F>) {
+        self.chain().add_part(b, part.chain, &mut gradient.chain);
+        let own = part.segments.len();
+        let first = if gradient.segments.len() > own { b * own } else { 0 };
+        F::add_to(&mut gradient.segments[first..first + own], &part.segments);
     }
 
     fn zero_gradient(&self) -> SemiMarkovGradient<F> {

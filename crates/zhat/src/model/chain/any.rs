@@ -1,6 +1,6 @@
 //! A batch of chains as a dynamic model: summary, tensors, evidence and answers.
 
-use super::{Chain, Observed, Transitions};
+use super::{Chain, Observed, Pattern, Transitions};
 use crate::error::{Error, Result};
 use crate::model::FactorGraph;
 use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary, other_evidence};
@@ -50,12 +50,11 @@ impl<F: Precision> AnyModel for Chain<F> {
     fn tensors(&self) -> Vec<Tensor<'_>> {
         let (batch, steps, states) = (self.batch(), self.steps(), self.states());
         // Tensors with 8-byte elements come first, so that every tensor in a file is aligned.
-        let mut tensors = vec![
-            Tensor::integers("lengths", &[batch], self.lengths().iter().copied()),
-            Tensor::new("start", &[states], self.start()),
-            Tensor::new("emissions", &[batch, steps, states], self.emissions()),
-        ];
-        tensors.extend(self.transitions().tensors("transitions", states));
+        let mut tensors = vec![Tensor::integers("lengths", &[batch], self.lengths().iter().copied())];
+        tensors.extend(self.transitions().pattern_tensors());
+        tensors.push(Tensor::new("start", &[states], self.start()));
+        tensors.push(Tensor::new("emissions", &[batch, steps, states], self.emissions()));
+        tensors.extend(self.transitions().tensors("transitions", states, (steps, batch)));
         tensors.extend(self.end().map(|end| Tensor::new("end", &[states], end)));
         tensors
     }
@@ -103,10 +102,15 @@ pub(in crate::model) fn sequence_summary<F: Precision>(
     let positions: usize = chain.lengths().iter().sum();
     let shortest = chain.lengths().iter().copied().min().unwrap_or(0);
     let tensors = model.tensors();
-    let scores = tensors.iter().filter(|tensor| tensor.name() != "lengths");
+    let lists = ["lengths", "indptr", "indices"];
+    let scores = tensors.iter().filter(|tensor| !lists.contains(&tensor.name()));
     let values: usize = scores.clone().map(|tensor| tensor.data().len()).sum();
     let zeros: usize = scores.map(Tensor::zeros).sum();
-    let bytes = values * size_of::<F>();
+    let pattern = match chain.transitions() {
+        Transitions::Sparse { pattern, .. } => Some(pattern),
+        _ => None,
+    };
+    let bytes = values * size_of::<F>() + pattern.map_or(0, Pattern::bytes);
     let (form, rank) = (chain.transitions().form(), chain.transitions().rank(states));
     let summary = Summary::default()
         .figure("form", form)
@@ -134,9 +138,31 @@ pub(in crate::model) fn sequence_summary<F: Precision>(
             };
             summary.figure("rank", rank).line("transitions", format!("{form}, {what} {rank}"))
         }
-        None => summary.line("transitions", form),
+        None => match pattern {
+            None => summary.line("transitions", form),
+            Some(pattern) => pattern_summary(summary.figure("entries", pattern.len()), form, pattern),
+        },
     };
     summary.line("numbers", format!("{values}, {zeros} of them zero, {}", units::bytes(bytes as f64)))
+}
+
+/// The size of a pattern, and the states that it isolates.
+fn pattern_summary(summary: Summary, form: &str, pattern: &Pattern) -> Summary {
+    let (entries, states) = (pattern.len(), pattern.states());
+    let each = (10.0 * entries as f64 / states as f64).round() / 10.0;
+    let summary = summary.line("transitions", format!("{form}, {entries} entries, {each} per state"));
+    let [unreached, unleft] = pattern.isolated();
+    let mut warnings = Vec::new();
+    if unreached > 0 {
+        warnings.push(format!("no transition leads to {unreached} of the {states} states"));
+    }
+    if unleft > 0 {
+        warnings.push(format!("no transition leaves {unleft}"));
+    }
+    match warnings.is_empty() {
+        true => summary,
+        false => summary.line("warning", warnings.join("; ")),
+    }
 }
 
 /// Evidence about positions of sequences.
@@ -189,7 +215,8 @@ pub(in crate::model) fn chain<F: Precision>(tensors: &mut TensorMap) -> Result<C
     let start: Vec<F> = tensors.take_shaped("start", &[states], "[N]")?;
     let lengths = tensors.integers("lengths")?;
     tensors.expect_shape("lengths", &[batch], "[B]")?;
-    let transitions = Transitions::read(tensors, "transitions", states, (steps - 1, "[T − 1, N, N]"))?;
+    let transitions =
+        Transitions::read(tensors, "transitions", states, (steps, batch), (steps - 1, "[T − 1, N, N]"))?;
     let emissions: Vec<F> = tensors.take("emissions")?;
     let end = tensors.has("end").then(|| tensors.take_shaped::<F>("end", &[states], "[N]")).transpose()?;
     let chain = Chain::new(start.into(), emissions.into(), lengths, transitions);
@@ -212,11 +239,35 @@ impl<F: Real> Transitions<F> {
     }
 }
 
+impl<F: Real> Transitions<F> {
+    /// The shape of the values of sparse transitions: E, or T − 1 and E; empty for other forms.
+    pub(crate) fn sparse_shape(&self) -> Vec<usize> {
+        match self {
+            Transitions::Sparse { pattern, values, per_step: true } => {
+                vec![values.len() / pattern.len().max(1), pattern.len()]
+            }
+            Transitions::Sparse { pattern, .. } => vec![pattern.len()],
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl<F: Precision> Transitions<F> {
     /// The tables as the tensor `name`, the embeddings as `left` and `right`, or the log factors as `log_left`
     /// and `log_right`.
-    pub(in crate::model) fn tensors(&self, name: &'static str, states: usize) -> Vec<Tensor<'_>> {
+    pub(in crate::model) fn tensors(
+        &self,
+        name: &'static str,
+        states: usize,
+        (steps, batch): (usize, usize),
+    ) -> Vec<Tensor<'_>> {
         match self {
+            Transitions::PerSequence(values) => {
+                vec![Tensor::new(name, &[batch, steps - 1, states, states], &values[..])]
+            }
+            Transitions::Sparse { values, .. } => {
+                vec![Tensor::new(name, &self.sparse_shape(), &values[..])]
+            }
             Transitions::Shared(values) => vec![Tensor::new(name, &[states, states], &values[..])],
             Transitions::PerStep(values) => {
                 let tables = values.len() / (states * states);
@@ -237,14 +288,28 @@ impl<F: Precision> Transitions<F> {
         }
     }
 
+    /// The pattern of sparse transitions: `indptr` and `indices`.
+    pub(in crate::model) fn pattern_tensors(&self) -> Vec<Tensor<'_>> {
+        let Transitions::Sparse { pattern, .. } = self else { return Vec::new() };
+        let targets = pattern.targets().iter().map(|&j| j as usize);
+        vec![
+            Tensor::integers("indptr", &[pattern.starts().len()], pattern.starts().iter().copied()),
+            Tensor::integers("indices", &[pattern.len()], targets),
+        ]
+    }
+
     /// The transitions of a file; `tables` is the number of tables (one per step or edge) with a description
     /// of their shape.
     pub(in crate::model) fn read(
         tensors: &mut TensorMap,
         name: &str,
         states: usize,
+        (steps, batch): (usize, usize),
         (tables, meaning): (usize, &str),
     ) -> Result<Self> {
+        if tensors.has("indptr") {
+            return read_sparse(tensors, name, states, steps);
+        }
         let forms: [&[&str]; 3] = [&[name], &["left", "right"], &["log_left", "log_right"]];
         let found = forms.map(|names| names.iter().find(|name| tensors.has(name)));
         if let [first, second, ..] = found.into_iter().flatten().collect::<Vec<_>>()[..] {
@@ -259,6 +324,11 @@ impl<F: Precision> Transitions<F> {
                 )),
                 3 => Ok(Transitions::PerStep(
                     tensors.take_shaped::<F>(name, &[tables, states, states], meaning)?.into(),
+                )),
+                4 => Ok(Transitions::PerSequence(
+                    tensors
+                        .take_shaped::<F>(name, &[batch, steps - 1, states, states], "[B, T − 1, N, N]")?
+                        .into(),
                 )),
                 _ => Err(tensors.error(format!(
                     "the tensor `{name}` has shape {found:?}, expected [N, N] = {:?} or {meaning} = {:?}",
@@ -294,10 +364,39 @@ impl<F: Precision> Transitions<F> {
     }
 }
 
+/// Sparse transitions of a file.
+fn read_sparse<F: Precision>(
+    tensors: &mut TensorMap,
+    name: &str,
+    states: usize,
+    steps: usize,
+) -> Result<Transitions<F>> {
+    let starts = tensors.integers("indptr")?;
+    let targets = tensors.integers("indices")?;
+    let targets = targets.into_iter().map(|j| u32::try_from(j).unwrap_or(u32::MAX)).collect();
+    let pattern = Pattern::new(states, starts, targets).map_err(|error| tensors.error(error.to_string()))?;
+    let (found, entries) = (tensors.shape(name)?, pattern.len());
+    let per_step = found.len() == 2;
+    let values = match per_step {
+        true => tensors.take_shaped::<F>(name, &[steps - 1, entries], "[T − 1, E]")?,
+        false => tensors.take_shaped::<F>(name, &[entries], "[E]")?,
+    };
+    Ok(Transitions::Sparse { pattern, values: values.into(), per_step })
+}
+
 impl<F: Precision> TransitionGradient<F> {
     /// As [`Transitions::tensors`].
-    pub(in crate::model) fn into_tensors(self, name: &'static str, states: usize) -> Vec<Tensor<'static>> {
+    pub(in crate::model) fn into_tensors(
+        self,
+        name: &'static str,
+        states: usize,
+        (steps, batch): (usize, usize),
+    ) -> Vec<Tensor<'static>> {
         match self {
+            TransitionGradient::PerSequence(values) => {
+                vec![Tensor::new(name, &[batch, steps.saturating_sub(1), states, states], values)]
+            }
+            TransitionGradient::Sparse { values, shape } => vec![Tensor::new(name, &shape, values)],
             TransitionGradient::Shared(values) => vec![Tensor::new(name, &[states, states], values)],
             TransitionGradient::PerStep(values) => {
                 let tables = values.len() / (states * states).max(1);
@@ -328,7 +427,7 @@ impl<F: Precision> ChainGradient<F> {
             Tensor::new("start", &[states], self.start),
             Tensor::new("emissions", &[batch, steps, states], self.emissions),
         ];
-        tensors.extend(self.transitions.into_tensors("transitions", states));
+        tensors.extend(self.transitions.into_tensors("transitions", states, (steps, batch)));
         tensors.extend(self.end.map(|end| Tensor::new("end", &[states], end)));
         tensors
     }

@@ -15,9 +15,9 @@ use crate::query::sequence::ChainGradient;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct End<F: Real> {
     /// N.
-    scores: Values<F>,
+    pub(super) scores: Values<F>,
     /// B×N.
-    sums: Values<F>,
+    pub(super) sums: Values<F>,
 }
 
 impl<F: Real> End<F> {

@@ -4,7 +4,7 @@ use std::f64::consts::SQRT_2;
 
 use crate::error::{Error, Result};
 use crate::model::generate::affordable;
-use crate::model::{Chain, Segments, SemiMarkov, Transitions, Values};
+use crate::model::{Chain, Pattern, Segments, SemiMarkov, Transitions, Values};
 use crate::numeric::Real;
 use crate::random::{Stream, Streams};
 
@@ -35,6 +35,8 @@ pub enum TransitionForm {
     Shared,
     /// One table per step.
     PerStep,
+    /// One table per sequence and step.
+    PerSequence,
     /// Products of embeddings.
     Factored {
         /// The dimension D.
@@ -46,6 +48,20 @@ pub enum TransitionForm {
     LowRank {
         /// The rank R.
         rank: usize,
+    },
+    /// A list of transitions: to the next state, and to random others.
+    Sparse {
+        /// The number of transitions from each state, at most N.
+        entries: usize,
+        /// Whether each step has its own scores.
+        per_step: bool,
+    },
+    /// Transitions to neighbouring states.
+    Banded {
+        /// How many states below.
+        lower: usize,
+        /// How many states above, at least 1.
+        upper: usize,
     },
 }
 
@@ -90,9 +106,17 @@ pub fn chain<F: Real>(shape: &ChainShape, seed: u64) -> Result<Chain<F>> {
     let parameters = match transitions {
         TransitionForm::Shared => n * n,
         TransitionForm::PerStep => n * n * t,
+        TransitionForm::PerSequence => batch as f64 * n * n * t,
+        TransitionForm::Sparse { entries, per_step } => {
+            4.0 * n * n.min(entries as f64) * if per_step { t } else { 1.0 }
+        }
+        TransitionForm::Banded { lower, upper } => 4.0 * n * n.min(lower as f64 + upper as f64 + 1.0),
         TransitionForm::Factored { rank, .. } | TransitionForm::LowRank { rank } => 2.0 * n * rank as f64,
     };
-    if let TransitionForm::LowRank { rank: 0 } = transitions {
+    if let TransitionForm::LowRank { rank: 0 }
+    | TransitionForm::Sparse { entries: 0, .. }
+    | TransitionForm::Banded { upper: 0, .. } = transitions
+    {
         return Err(Error::argument("rank", "must be at least 1"));
     }
     // `affordable` assumes 32 bytes per number; arrays need less.
@@ -113,6 +137,22 @@ pub fn chain<F: Real>(shape: &ChainShape, seed: u64) -> Result<Chain<F>> {
         state == (row / steps + row % steps) % states
     });
     let next = |entry: usize| entry % states == (entry / states % states + 1) % states;
+    if let Some(pattern) = sparse_pattern(transitions, states, &mut streams.block(2))? {
+        let per_step = matches!(transitions, TransitionForm::Sparse { per_step: true, .. });
+        let tables = if per_step { steps - 1 } else { 1 };
+        let mut values = normals(&mut random, tables * pattern.len(), strength);
+        // The last state of a band has no next one and stays where it is.
+        let spared = |entry: usize| {
+            let e = entry % pattern.len();
+            let i = pattern.starts().partition_point(|&start| start <= e) - 1;
+            let next = (i + 1) % states;
+            let kept = if pattern.entry(i, next).is_some() { next } else { i };
+            pattern.targets()[e] as usize == kept
+        };
+        forbid(&mut random, &mut values, zeros, spared);
+        let transitions = Transitions::Sparse { pattern, values: values.into(), per_step };
+        return Chain::new(start.into(), emissions.into(), lengths, transitions);
+    }
     let mut table = |count: usize| -> Values<F> {
         let mut values = normals(&mut random, count * states * states, strength);
         forbid(&mut random, &mut values, zeros, next);
@@ -121,6 +161,9 @@ pub fn chain<F: Real>(shape: &ChainShape, seed: u64) -> Result<Chain<F>> {
     let transitions = match transitions {
         TransitionForm::Shared => Transitions::Shared(table(1)),
         TransitionForm::PerStep => Transitions::PerStep(table(steps - 1)),
+        TransitionForm::PerSequence => Transitions::PerSequence(table(batch * (steps - 1))),
+        // Made above.
+        TransitionForm::Sparse { .. } | TransitionForm::Banded { .. } => Transitions::Shared(table(1)),
         TransitionForm::Factored { rank, tied } => {
             let scale = (strength.abs() / (rank as f64).sqrt().max(1.0)).sqrt();
             let left = normals(&mut random, states * rank, scale).into();
@@ -139,6 +182,26 @@ pub fn chain<F: Real>(shape: &ChainShape, seed: u64) -> Result<Chain<F>> {
         }
     };
     Chain::new(start.into(), emissions.into(), lengths, transitions)
+}
+
+/// The pattern of sparse or banded transitions.
+fn sparse_pattern(form: TransitionForm, states: usize, random: &mut Stream) -> Result<Option<Pattern>> {
+    match form {
+        TransitionForm::Banded { lower, upper } => Pattern::banded(states, lower, upper).map(Some),
+        TransitionForm::Sparse { entries, .. } => {
+            let (mut starts, mut targets) = (vec![0], Vec::new());
+            for i in 0..states {
+                let mut row = std::collections::BTreeSet::from([((i + 1) % states) as u32]);
+                while row.len() < entries.min(states) {
+                    row.insert(random.below(states) as u32);
+                }
+                targets.extend(row);
+                starts.push(targets.len());
+            }
+            Pattern::new(states, starts, targets).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Semi-Markov chains: a chain as generated by [`chain`], with normal scores for the lengths of segments in
@@ -183,6 +246,8 @@ mod tests {
             TransitionForm::PerStep,
             TransitionForm::Factored { rank: 2, tied: false },
             TransitionForm::LowRank { rank: 3 },
+            TransitionForm::PerSequence,
+            TransitionForm::Sparse { entries: 2, per_step: true },
         ] {
             let shape = ChainShape {
                 states: 3,

@@ -13,9 +13,12 @@ mod end;
 pub(in crate::model) mod generate;
 mod observe;
 pub(in crate::model) mod reference;
+mod sequence;
+mod sparse;
 
 use end::End;
 pub use observe::Observed;
+pub use sparse::Pattern;
 
 use std::ops::Range;
 
@@ -57,6 +60,8 @@ pub enum Transitions<F: Real = f64> {
     Shared(Values<F>),
     /// (T−1)×N×N: table t is for the step from position t to position t + 1.
     PerStep(Values<F>),
+    /// B×(T−1)×N×N: table (b, t) is for the step of sequence b from position t to position t + 1.
+    PerSequence(Values<F>),
     /// leftᵢ · rightⱼ: the N×N table is never formed. Both are N×D; without `right`, it equals `left`.
     Factored {
         /// The embeddings of source states, N×D.
@@ -71,6 +76,16 @@ pub enum Transitions<F: Real = f64> {
         left: Values<F>,
         /// The log factors of target states, N×R; −∞ is allowed.
         right: Values<F>,
+    },
+    /// Only the entries of the pattern; every other transition is log-zero. Sums over paths take one operation per
+    /// entry and step.
+    Sparse {
+        /// Which transitions are possible.
+        pattern: Pattern,
+        /// One value per entry; with `per_step`, one row of them per step, T−1 in all.
+        values: Values<F>,
+        /// Whether each step has its own values.
+        per_step: bool,
     },
 }
 
@@ -88,15 +103,21 @@ impl<F: Real> Transitions<F> {
         match self {
             Transitions::Shared(_) => "shared",
             Transitions::PerStep(_) => "per-step",
+            Transitions::PerSequence(_) => "per-sequence",
             Transitions::Factored { .. } => "factored",
             Transitions::LowRank { .. } => "low-rank",
+            Transitions::Sparse { per_step: false, .. } => "sparse",
+            Transitions::Sparse { .. } => "sparse-per-step",
         }
     }
 
     /// The number of stored values.
     pub fn len(&self) -> usize {
         match self {
-            Transitions::Shared(values) | Transitions::PerStep(values) => values.len(),
+            Transitions::Shared(values)
+            | Transitions::PerStep(values)
+            | Transitions::PerSequence(values)
+            | Transitions::Sparse { values, .. } => values.len(),
             Transitions::Factored { left, right } => {
                 left.len() + right.as_ref().map_or(0, |right| right.len())
             }
@@ -109,11 +130,28 @@ impl<F: Real> Transitions<F> {
         self.len() == 0
     }
 
-    /// The log-transition from state i to state j, of `states` states, from position `t` to `t + 1`.
+    /// True if every step of every sequence has the same table.
+    pub fn shared(&self) -> bool {
+        !matches!(
+            self,
+            Transitions::PerStep(_)
+                | Transitions::PerSequence(_)
+                | Transitions::Sparse { per_step: true, .. }
+        )
+    }
+
+    /// The log-transition from state i to state j, of `states` states, from position `t` to `t + 1`. With one table
+    /// per sequence and step, `t` counts the tables of all sequences, T−1 each.
     pub fn score(&self, states: usize, t: usize, i: usize, j: usize) -> f64 {
         match self {
             Transitions::Shared(table) => table[i * states + j].to_f64(),
-            Transitions::PerStep(tables) => tables[(t * states + i) * states + j].to_f64(),
+            Transitions::PerStep(tables) | Transitions::PerSequence(tables) => {
+                tables[(t * states + i) * states + j].to_f64()
+            }
+            Transitions::Sparse { pattern, values, per_step } => {
+                let first = if *per_step { t * pattern.len() } else { 0 };
+                pattern.entry(i, j).map_or(f64::NEG_INFINITY, |e| values[first + e].to_f64())
+            }
             Transitions::Factored { left, .. } => {
                 let rank = left.len() / states;
                 let right = self.right().unwrap_or(left);
@@ -130,7 +168,7 @@ impl<F: Real> Transitions<F> {
     }
 
     /// Validates the values and returns an upper bound on the finite |log-transition|.
-    pub(super) fn check(&self, states: usize, steps: usize) -> Result<f64> {
+    pub(super) fn check(&self, states: usize, steps: usize, lengths: &[usize]) -> Result<f64> {
         let table = states.saturating_mul(states);
         match self {
             Transitions::Shared(values) => {
@@ -141,6 +179,14 @@ impl<F: Real> Transitions<F> {
                 let expected = (steps - 1).saturating_mul(table);
                 expect_len("transitions", values.len(), expected, "(T − 1) × N × N")?;
                 check_scores("transitions", values, 0..values.len())
+            }
+            Transitions::PerSequence(values) => {
+                let expected = lengths.len().saturating_mul((steps - 1).saturating_mul(table));
+                expect_len("transitions", values.len(), expected, "B × (T − 1) × N × N")?;
+                sequence::check(values, table, lengths)
+            }
+            Transitions::Sparse { pattern, values, per_step } => {
+                sparse::check(pattern, values, *per_step, [states, steps])
             }
             Transitions::Factored { left, right } => {
                 if !left.len().is_multiple_of(states) {
@@ -227,7 +273,7 @@ impl<F: Real> Chain<F> {
         }
         let longest = lengths.iter().copied().max().unwrap_or(0) as f64;
         let (first, transition) =
-            (check_scores("start", &start, 0..states)?, transitions.check(states, steps)?);
+            (check_scores("start", &start, 0..states)?, transitions.check(states, steps, &lengths)?);
         let magnitude = first + longest * (emission + transition);
         let local = first + emission + transition;
         check_total::<F>(magnitude, local)?;
@@ -332,7 +378,12 @@ impl<F: Real> Chain<F> {
     pub fn score(&self, b: usize, path: &[usize]) -> f64 {
         let emissions: f64 = path.iter().enumerate().map(|(t, &i)| self.emission(b, t)[i].to_f64()).sum();
         let pairs = path.windows(2).enumerate();
-        let transitions: f64 = pairs.map(|(t, p)| self.transitions.score(self.states(), t, p[0], p[1])).sum();
+        let first_table = match self.transitions {
+            Transitions::PerSequence(_) => b * (self.steps - 1),
+            _ => 0,
+        };
+        let score = |t: usize, i, j| self.transitions.score(self.states(), first_table + t, i, j);
+        let transitions: f64 = pairs.map(|(t, p)| score(t, p[0], p[1])).sum();
         let first = path.first().map_or(0.0, |&i| self.start[i].to_f64());
         let last = path.last().zip(self.end()).map_or(0.0, |(&i, end)| end[i].to_f64());
         first + emissions + transitions + last
@@ -341,7 +392,12 @@ impl<F: Real> Chain<F> {
     /// The memory of the scores, in bytes.
     pub fn bytes(&self) -> usize {
         let end = self.end.as_ref().map_or(0, End::len);
-        (self.start.len() + self.emissions.len() + self.transitions.len() + end) * size_of::<F>()
+        let numbers = self.start.len() + self.emissions.len() + self.transitions.len() + end;
+        let pattern = match &self.transitions {
+            Transitions::Sparse { pattern, .. } => pattern.bytes(),
+            _ => 0,
+        };
+        numbers * size_of::<F>() + pattern
     }
 
     /// An upper bound on |score| of any possible path.

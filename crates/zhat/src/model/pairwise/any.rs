@@ -63,7 +63,7 @@ impl<F: Precision> IntoValue<PairwiseGraph<F>> for PairwiseGradient<F> {
     fn into_value(self, model: &PairwiseGraph<F>) -> AnyValue {
         let shape = [model.variables(), model.states()];
         let mut tensors = vec![Tensor::new("nodes", &shape, self.nodes)];
-        tensors.extend(self.interactions.into_tensors("interactions", model.states()));
+        tensors.extend(self.interactions.into_tensors("interactions", model.states(), (1, 1)));
         AnyValue::tensors(tensors)
     }
 }
@@ -111,7 +111,7 @@ impl<F: Precision> AnyModel for PairwiseGraph<F> {
             Tensor::integers("edges", &[self.edges().len(), 2], ends),
             Tensor::new("nodes", &[self.variables(), self.states()], self.nodes()),
         ];
-        tensors.extend(self.interactions().tensors("interactions", self.states()));
+        tensors.extend(self.interactions().tensors("interactions", self.states(), (1, 1)));
         tensors
     }
 
@@ -172,7 +172,7 @@ fn graph<F: Precision>(tensors: &mut TensorMap) -> Result<PairwiseGraph<F>> {
     let edges = ends.as_chunks::<2>().0.iter().map(|&[i, j]| (i, j)).collect();
     // Early files called the tensor `transitions`.
     let name = if tensors.has("transitions") { "transitions" } else { "interactions" };
-    let interactions = Transitions::read(tensors, name, states, (count, "[E, N, N]"))?;
+    let interactions = Transitions::read(tensors, name, states, (1, 1), (count, "[E, N, N]"))?;
     let nodes: Vec<F> = tensors.take("nodes")?;
     PairwiseGraph::new(states, nodes.into(), edges, interactions)
         .map_err(|error| tensors.error(error.to_string()))

@@ -64,7 +64,9 @@ pub fn pairwise<F: Real>(shape: &PairwiseShape, seed: u64) -> Result<PairwiseGra
     let parameters = match interactions {
         TransitionForm::Shared => n * n,
         TransitionForm::PerStep => 2.0 * v * n * n,
-        TransitionForm::Factored { rank, .. } | TransitionForm::LowRank { rank } => 2.0 * n * rank as f64,
+        TransitionForm::Factored { rank, .. } => 2.0 * n * rank as f64,
+        // Refused below.
+        _ => 0.0,
     };
     affordable((v * n + parameters) * size_of::<F>() as f64 / 16.0)?;
     let mut random = Streams::new(seed, "generate pairwise").block(0);
@@ -94,8 +96,9 @@ pub fn pairwise<F: Real>(shape: &PairwiseShape, seed: u64) -> Result<PairwiseGra
             let right = (!tied).then(|| numbers(states * rank, scale));
             Transitions::Factored { left, right }
         }
-        TransitionForm::LowRank { .. } => {
-            return Err(Error::argument("interactions", "the low-rank form is for chains"));
+        _ => {
+            let message = "this form is for chains; expected shared, per-step or factored";
+            return Err(Error::argument("interactions", message));
         }
     };
     PairwiseGraph::new(states, nodes.into(), edges, interactions)

@@ -49,8 +49,8 @@ impl<F: Real> PairwiseGraph<F> {
     ///
     /// # Errors
     /// If an array has the wrong length, an edge does not join two different variables, a score is NaN or +∞,
-    /// an embedding is not finite, a sum of scores could overflow, or the interactions are
-    /// [`Transitions::LowRank`].
+    /// an embedding is not finite, a sum of scores could overflow, or the interactions are low-rank, sparse or per
+    /// sequence.
     pub fn new(
         states: usize,
         nodes: Values<F>,
@@ -61,9 +61,14 @@ impl<F: Real> PairwiseGraph<F> {
             let message = format!("nodes: {} numbers are not V × N for {states} states", nodes.len());
             return Err(Error::Model(message));
         }
-        if matches!(interactions, Transitions::LowRank { .. }) {
-            let message = "interactions: the low-rank form is for chains; expected tables or embeddings";
-            return Err(Error::Model(message.into()));
+        if matches!(
+            interactions,
+            Transitions::LowRank { .. } | Transitions::Sparse { .. } | Transitions::PerSequence(_)
+        ) {
+            let form = interactions.form();
+            let message =
+                format!("interactions: the {form} form is for chains; expected tables or embeddings");
+            return Err(Error::Model(message));
         }
         let variables = nodes.len() / states;
         for (e, &(i, j)) in edges.iter().enumerate() {
@@ -75,7 +80,7 @@ impl<F: Real> PairwiseGraph<F> {
             }
         }
         let node = check_scores("nodes", &nodes, 0..nodes.len())?;
-        let interaction = interactions.check(states, edges.len() + 1)?;
+        let interaction = interactions.check(states, edges.len() + 1, &[])?;
         let magnitude = variables as f64 * node + edges.len() as f64 * interaction;
         let mut degrees = vec![0usize; variables];
         edges.iter().for_each(|&(i, j)| [i, j].into_iter().for_each(|v| degrees[v] += 1));

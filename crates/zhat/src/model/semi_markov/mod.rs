@@ -35,6 +35,18 @@ pub enum Segments<F: Real = f64> {
 }
 
 impl<F: Real> SemiMarkov<F> {
+    /// Sequence b alone, as [`Chain::part`].
+    pub(crate) fn part(&self, b: usize) -> Self {
+        let segments = match &self.segments {
+            Segments::Lengths(values) => Segments::Lengths(values.clone()),
+            Segments::Places(values) => {
+                let size = values.len() / self.chain.batch();
+                Segments::Places(values.part(b * size..(b + 1) * size))
+            }
+        };
+        SemiMarkov { chain: self.chain.part(b), segments, longest: self.longest }
+    }
+
     /// A batch of semi-Markov chains; `chain` has the start, emission and transition scores, and `longest` is
     /// L.
     ///

@@ -6,6 +6,7 @@
 use super::{Context, Density, Emission, padded};
 use crate::error::{Error, Result};
 use crate::learn::hmm::data::Sequences;
+use crate::learn::hmm::simplex;
 use crate::random::Stream;
 use crate::tensor::Tensor;
 
@@ -27,7 +28,7 @@ impl Categorical {
         let symbols = probabilities.len() / states.max(1);
         let mut made = Categorical { states, symbols, probabilities };
         made.check()?;
-        crate::learn::hmm::model::normalize_rows(&mut made.probabilities, symbols);
+        simplex::normalize_rows(&mut made.probabilities, symbols);
         Ok(made)
     }
 
@@ -85,7 +86,7 @@ impl Emission for Categorical {
                 format!("{} numbers are not N × V for {} states", self.probabilities.len(), self.states);
             return Err(Error::argument("probabilities", message));
         }
-        crate::learn::hmm::model::check_rows("probabilities", &self.probabilities, self.symbols)
+        simplex::check_rows("probabilities", &self.probabilities, self.symbols)
     }
 
     fn check_data(&self, data: &Sequences) -> Result<()> {
@@ -115,16 +116,42 @@ impl Emission for Categorical {
         let width = padded(self.states);
         for (n, row) in self.probabilities.chunks_exact_mut(self.symbols).enumerate() {
             let counts = (0..self.symbols).map(|v| statistics[v * width + n]);
-            crate::learn::hmm::model::maximize_row(row, counts, context.concentration);
+            simplex::maximize_row(row, counts, context.concentration);
+        }
+    }
+
+    fn coordinates(&self, _: &Context, out: &mut Vec<f64>) {
+        simplex::logits(&self.probabilities, out);
+    }
+
+    fn place(&mut self, from: &mut &[f64], _: &Context) {
+        simplex::place_rows(&mut self.probabilities, self.symbols, from);
+    }
+
+    fn gradient(&self, _: &[f64], statistics: &[f64], context: &Context, out: &mut Vec<f64>) {
+        let width = padded(self.states);
+        for (n, row) in self.probabilities.chunks_exact(self.symbols).enumerate() {
+            let counts = (0..self.symbols).map(|v| statistics[v * width + n]);
+            simplex::row_gradient(row, counts, context.concentration, out);
         }
     }
 
     fn log_prior(&self, context: &Context) -> f64 {
-        crate::learn::hmm::model::log_dirichlet(&self.probabilities, context.concentration)
+        simplex::log_dirichlet(&self.probabilities, context.concentration)
     }
 
-    fn parameters(&self) -> usize {
-        crate::learn::hmm::model::free(&self.probabilities, self.symbols)
+    fn places(&self, state: usize) -> Vec<usize> {
+        (0..self.symbols).map(|v| v * padded(self.states) + state).collect()
+    }
+
+    fn copy_state(&mut self, from: usize, to: usize) {
+        let symbols = self.symbols;
+        self.probabilities.copy_within(from * symbols..(from + 1) * symbols, to * symbols);
+    }
+
+    fn parameters(&self, counted: &dyn Fn(usize) -> bool) -> usize {
+        let rows = self.probabilities.chunks_exact(self.symbols).enumerate();
+        rows.filter(|(n, _)| counted(*n)).map(|(_, row)| simplex::free(row, self.symbols)).sum()
     }
 
     fn draw(&self, state: usize, random: &mut Stream, out: &mut [f64]) {

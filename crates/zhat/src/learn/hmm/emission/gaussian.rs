@@ -7,6 +7,7 @@
 //! μ = (Σγx + κm)/(Σγ + κ), Σ = (Σγ(x−μ)(x−μ)ᵀ + κ(μ−m)(μ−m)ᵀ + λV)/(Σγ + λ + \[κ > 0\]). Variances below the
 //! least one are raised to it, in all directions: that is the maximum under the constraint.
 
+mod descent;
 mod prepared;
 mod update;
 
@@ -214,17 +215,45 @@ impl Emission for Gaussian {
         update::maximize(self, statistics, context);
     }
 
+    fn coordinates(&self, context: &Context, out: &mut Vec<f64>) {
+        descent::coordinates(self, context, out);
+    }
+
+    fn place(&mut self, from: &mut &[f64], context: &Context) {
+        descent::place(self, from, context);
+    }
+
+    fn gradient(&self, at: &[f64], statistics: &[f64], context: &Context, out: &mut Vec<f64>) {
+        descent::gradient(self, at, statistics, context, out);
+    }
+
     fn log_prior(&self, context: &Context) -> f64 {
         update::log_prior(self, context)
     }
 
-    fn parameters(&self) -> usize {
+    fn places(&self, state: usize) -> Vec<usize> {
+        let features = prepared::features(self.form, self.columns);
+        (state * features..(state + 1) * features).collect()
+    }
+
+    fn copy_state(&mut self, from: usize, to: usize) {
+        let columns = self.columns;
+        self.means.copy_within(from * columns..(from + 1) * columns, to * columns);
+        if self.form != Covariance::Tied {
+            let size = self.covariances.len() / self.states;
+            self.covariances.copy_within(from * size..(from + 1) * size, to * size);
+        }
+    }
+
+    fn parameters(&self, counted: &dyn Fn(usize) -> bool) -> usize {
         let matrix = self.columns * (self.columns + 1) / 2;
-        self.means.len()
+        let states = (0..self.states).filter(|&n| counted(n)).count();
+        states * self.columns
             + match self.form {
-                Covariance::Full => self.states * matrix,
+                Covariance::Spherical => states,
+                Covariance::Diagonal => states * self.columns,
+                Covariance::Full => states * matrix,
                 Covariance::Tied => matrix,
-                _ => self.covariances.len(),
             }
     }
 

@@ -7,6 +7,7 @@
 use super::{Context, Density, Emission, Gaussian, padded};
 use crate::error::{Error, Result};
 use crate::learn::hmm::data::Sequences;
+use crate::learn::hmm::simplex;
 use crate::numeric::log_sum_exp;
 use crate::random::Stream;
 use crate::tensor::Tensor;
@@ -31,7 +32,7 @@ impl Mixture {
         let components = weights.len() / states.max(1);
         let mut made = Mixture { states, components, weights, normals };
         made.check()?;
-        crate::learn::hmm::model::normalize_rows(&mut made.weights, components);
+        simplex::normalize_rows(&mut made.weights, components);
         Ok(made)
     }
 
@@ -129,7 +130,7 @@ impl Emission for Mixture {
             );
             return Err(Error::argument("weights", message));
         }
-        crate::learn::hmm::model::check_rows("weights", &self.weights, self.components)?;
+        simplex::check_rows("weights", &self.weights, self.components)?;
         self.normals.check()
     }
 
@@ -151,18 +152,56 @@ impl Emission for Mixture {
         for (row, counts) in
             self.weights.chunks_exact_mut(self.components).zip(counts.chunks_exact(self.components))
         {
-            crate::learn::hmm::model::maximize_row(row, counts.iter().copied(), context.concentration);
+            simplex::maximize_row(row, counts.iter().copied(), context.concentration);
         }
         self.normals.maximize(rest, context);
     }
 
-    fn log_prior(&self, context: &Context) -> f64 {
-        crate::learn::hmm::model::log_dirichlet(&self.weights, context.concentration)
-            + self.normals.log_prior(context)
+    fn coordinates(&self, context: &Context, out: &mut Vec<f64>) {
+        simplex::logits(&self.weights, out);
+        self.normals.coordinates(context, out);
     }
 
-    fn parameters(&self) -> usize {
-        crate::learn::hmm::model::free(&self.weights, self.components) + self.normals.parameters()
+    fn place(&mut self, from: &mut &[f64], context: &Context) {
+        simplex::place_rows(&mut self.weights, self.components, from);
+        self.normals.place(from, context);
+    }
+
+    fn gradient(&self, at: &[f64], statistics: &[f64], context: &Context, out: &mut Vec<f64>) {
+        let (counts, rest) = statistics.split_at(padded(self.states * self.components));
+        for (row, counts) in
+            self.weights.chunks_exact(self.components).zip(counts.chunks_exact(self.components))
+        {
+            simplex::row_gradient(row, counts.iter().copied(), context.concentration, out);
+        }
+        let weights = self.weights.iter().filter(|weight| **weight > 0.0).count();
+        self.normals.gradient(&at[weights..], rest, context, out);
+    }
+
+    fn log_prior(&self, context: &Context) -> f64 {
+        simplex::log_dirichlet(&self.weights, context.concentration) + self.normals.log_prior(context)
+    }
+
+    fn places(&self, state: usize) -> Vec<usize> {
+        let own = state * self.components..(state + 1) * self.components;
+        let first = padded(self.states * self.components);
+        let of_normals = own.clone().flat_map(|k| self.normals.places(k)).map(|at| first + at);
+        own.clone().chain(of_normals).collect()
+    }
+
+    fn copy_state(&mut self, from: usize, to: usize) {
+        for k in 0..self.components {
+            let (from, to) = (from * self.components + k, to * self.components + k);
+            self.weights[to] = self.weights[from];
+            self.normals.copy_state(from, to);
+        }
+    }
+
+    fn parameters(&self, counted: &dyn Fn(usize) -> bool) -> usize {
+        let rows = self.weights.chunks_exact(self.components).enumerate();
+        let weights: usize =
+            rows.filter(|(n, _)| counted(*n)).map(|(_, row)| simplex::free(row, self.components)).sum();
+        weights + self.normals.parameters(&|k| counted(k / self.components))
     }
 
     fn draw(&self, state: usize, random: &mut Stream, out: &mut [f64]) {

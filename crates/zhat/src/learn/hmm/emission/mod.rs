@@ -74,11 +74,27 @@ pub(crate) trait Emission {
     /// without data and prior remain.
     fn maximize(&mut self, statistics: &[f64], context: &Context);
 
+    /// Appends the parameters as unconstrained numbers, for gradient methods.
+    fn coordinates(&self, context: &Context, out: &mut Vec<f64>);
+
+    /// Replaces the parameters by those of the coordinates at the front of `from`, which are removed.
+    fn place(&mut self, from: &mut &[f64], context: &Context);
+
+    /// Appends the derivatives of the expected log-likelihood plus log prior by the coordinates `at`, which are those of
+    /// the parameters.
+    fn gradient(&self, at: &[f64], statistics: &[f64], context: &Context, out: &mut Vec<f64>);
+
     /// The log density of the prior, without its constants.
     fn log_prior(&self, context: &Context) -> f64;
 
-    /// The number of free parameters.
-    fn parameters(&self) -> usize;
+    /// The places of a state's statistics, in the same order for every state.
+    fn places(&self, state: usize) -> Vec<usize>;
+
+    /// Gives a state the parameters of another one.
+    fn copy_state(&mut self, from: usize, to: usize);
+
+    /// The number of free parameters of the states that are counted.
+    fn parameters(&self, counted: &dyn Fn(usize) -> bool) -> usize;
 
     /// Draws an observation.
     fn draw(&self, state: usize, random: &mut Stream, out: &mut [f64]);

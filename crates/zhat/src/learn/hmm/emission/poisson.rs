@@ -9,6 +9,9 @@ use crate::learn::hmm::data::Sequences;
 use crate::random::Stream;
 use crate::tensor::Tensor;
 
+/// Least rate that a step of a gradient method reaches.
+const LEAST: f64 = 1e-290;
+
 /// One rate per state and column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Poisson {
@@ -138,12 +141,42 @@ impl Emission for Poisson {
         }
     }
 
+    /// The logarithms of the rates; a rate of zero has none and stays zero.
+    fn coordinates(&self, _: &Context, out: &mut Vec<f64>) {
+        out.extend(self.rates.iter().filter(|rate| **rate > 0.0).map(|rate| rate.ln()));
+    }
+
+    fn place(&mut self, from: &mut &[f64], _: &Context) {
+        for rate in self.rates.iter_mut().filter(|rate| **rate > 0.0) {
+            if let Some((log, rest)) = from.split_first() {
+                (*rate, *from) = (log.exp().max(LEAST), rest);
+            }
+        }
+    }
+
+    fn gradient(&self, _: &[f64], statistics: &[f64], _: &Context, out: &mut Vec<f64>) {
+        let width = padded(self.states);
+        for (at, rate) in self.rates.iter().enumerate().filter(|(_, rate)| **rate > 0.0) {
+            let (n, d) = (at / self.columns, at % self.columns);
+            out.push(statistics[(2 * d + 1) * width + n] - statistics[2 * d * width + n] * rate);
+        }
+    }
+
     fn log_prior(&self, _: &Context) -> f64 {
         0.0
     }
 
-    fn parameters(&self) -> usize {
-        self.rates.len()
+    fn places(&self, state: usize) -> Vec<usize> {
+        (0..2 * self.columns).map(|at| at * padded(self.states) + state).collect()
+    }
+
+    fn copy_state(&mut self, from: usize, to: usize) {
+        let columns = self.columns;
+        self.rates.copy_within(from * columns..(from + 1) * columns, to * columns);
+    }
+
+    fn parameters(&self, counted: &dyn Fn(usize) -> bool) -> usize {
+        self.columns * (0..self.states).filter(|&n| counted(n)).count()
     }
 
     fn draw(&self, state: usize, random: &mut Stream, out: &mut [f64]) {

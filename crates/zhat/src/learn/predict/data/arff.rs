@@ -88,6 +88,13 @@ fn attribute(text: &str, source: &str, line: usize) -> Result<Attribute> {
     Ok(Attribute { name, kind })
 }
 
+/// The number of labels in the name of a relation, such as `'music: -C 6'`; negative if they come last.
+fn label_count(relation: &str) -> Option<usize> {
+    let mut words = relation.split(|c: char| c.is_whitespace() || "'\"".contains(c));
+    words.find(|word| *word == "-C")?;
+    words.next()?.parse::<i64>().ok().map(|count| count.unsigned_abs() as usize)
+}
+
 /// Input cells, sparse or dense.
 struct Reader<'a> {
     source: &'a str,
@@ -107,6 +114,7 @@ pub(super) fn parse(
     let mut lines = (1..).zip(text.lines());
     let mut attributes: Vec<Attribute> = Vec::new();
     let mut has_data = false;
+    let mut announced = None;
     for (line, row) in lines.by_ref() {
         let row = row.trim();
         if row.is_empty() || row.starts_with('%') {
@@ -114,7 +122,7 @@ pub(super) fn parse(
         }
         let (word, rest) = row.split_once(char::is_whitespace).unwrap_or((row, ""));
         match word.to_ascii_lowercase().as_str() {
-            "@relation" => {}
+            "@relation" => announced = label_count(rest).map(|count| (line, count)),
             "@attribute" => {
                 let made = attribute(rest.trim(), source, line)?;
                 if attributes.iter().any(|other| other.name == made.name) {
@@ -133,6 +141,12 @@ pub(super) fn parse(
     }
     if !has_data {
         return Err(fail(source, 0, "the file ends before @data"));
+    }
+    if let (Some((line, count)), Some((names, Some(xml)))) = (announced, &labels)
+        && count != names.len()
+    {
+        let message = format!("the relation has {count} labels (-C), but {xml} lists {}", names.len());
+        return Err(fail(source, line, message));
     }
     let reader = Reader::new(source, attributes, options, labels)?;
     reader.rows(lines, options)
@@ -171,6 +185,15 @@ impl<'a> Reader<'a> {
                 let lost = wanted.iter().enumerate().find(|(place, _)| !targets.contains(&Some(*place)));
                 let lost = lost.map_or("", |(_, name)| name);
                 return Err(fail(source, 0, format!("the model's label `{lost}` is no attribute")));
+            }
+            // Where labels come last, an attribute among them that the XML file lacks would become an input.
+            let first = targets.iter().position(Option::is_some).unwrap_or(0);
+            let missing = (first..targets.len()).find(|&at| targets[at].is_none());
+            if let (Some(xml), Some(at)) = (&from, missing.filter(|_| first > 0)) {
+                let name = &attributes[at].name;
+                let message =
+                    format!("the attribute `{name}` comes after labels, but {xml} does not list it");
+                return Err(fail(source, 0, message));
             }
             names = wanted;
         } else {

@@ -100,6 +100,11 @@ fn mistakes_are_named_with_line_and_token() {
     let svm = |text: &str| libsvm::parse(text, "t", &labels).unwrap_err().to_string();
     let cases = [
         (mulan(ARFF, &["l1", "l3"]), "t.arff: the label `l3` of t.xml is no attribute"),
+        (mulan(ARFF, &["l1"]), "t.arff: the attribute `l2` comes after labels, but t.xml does not list it"),
+        (
+            mulan(&ARFF.replace("@relation t", "@relation 't: -C 3'"), &["l1", "l2"]),
+            "t.arff: line 1: the relation has 3 labels (-C), but t.xml lists 2",
+        ),
         (
             mulan(&ARFF.replace("1.5", "1.5x"), &["l1", "l2"]),
             "t.arff: line 9: column a is `1.5x`, expected a number",

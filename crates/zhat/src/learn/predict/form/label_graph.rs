@@ -126,6 +126,12 @@ impl LabelGraph {
         made.log_count = count[0];
         Ok(made)
     }
+
+    /// Labels and pairs without a schedule: only the features are known. ln |Y| is an upper bound.
+    pub fn shape(labels: usize, pairs: &[(usize, usize)]) -> Self {
+        let log_count = labels as f64 * std::f64::consts::LN_2;
+        LabelGraph { labels, pairs: pairs.to_vec(), cliques: Vec::new(), entries: 0, log_count }
+    }
 }
 
 fn too_wide(log2: f64) -> Error {

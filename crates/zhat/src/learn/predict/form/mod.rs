@@ -12,6 +12,7 @@ mod partition;
 mod plackett_luce;
 mod ranking;
 mod sampled;
+mod space;
 
 pub(crate) use hierarchy::{Hierarchy, topological};
 pub(crate) use label_graph::LabelGraph;
@@ -19,7 +20,7 @@ pub(crate) use mallows::{Mallows, best_spread, kendall_distance, log_partition, 
 pub(crate) use partition::Partition;
 pub(crate) use plackett_luce::PlackettLuce;
 pub(crate) use ranking::{Ranking, RankingScores, pair};
-pub(crate) use sampled::SampledSets;
+pub(crate) use sampled::Sampled;
 
 use std::ops::Range;
 
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Targets;
 use crate::error::{Error, Result};
+use crate::method::space::perfect::Draws;
 use crate::random::Stream;
 use crate::run::{Clock, Run};
 
@@ -194,7 +196,7 @@ impl Form {
         Ok(Compiled { family, by_input })
     }
 
-    /// Exact sums if their tables fit the memory budget, otherwise exact samples, for sets with scores of pairs.
+    /// Exact sums if their tables fit the memory budget, otherwise samples.
     pub(crate) fn compile_or_sample(&self, run: &Run) -> Result<Compiled> {
         // For one thread, so that the choice does not depend on their number.
         let fits = |made: &Compiled| made.family.bytes(LANES) <= run.memory() as f64;
@@ -206,20 +208,31 @@ impl Form {
         self.compile_samples()
     }
 
-    /// Exact samples in place of sums, for sets with scores of pairs.
+    /// Samples in place of sums, for forms whose sums grow exponentially.
     pub(crate) fn compile_samples(&self) -> Result<Compiled> {
-        let (pairs, parents, by_input) = match self {
-            Form::Labels { pairs, pairs_by_input, .. } if !pairs.is_empty() => {
-                (pairs, [].as_slice(), *pairs_by_input)
+        let width = self.width();
+        let (shape, by_input): (Box<dyn Family>, usize) = match self {
+            Form::Labels { pairs, pairs_by_input, .. } | Form::Hierarchy { pairs, pairs_by_input, .. }
+                if !pairs.is_empty() =>
+            {
+                let by_input = width + if *pairs_by_input { pairs.len() } else { 0 };
+                (Box::new(LabelGraph::shape(width, pairs)), by_input)
             }
-            Form::Hierarchy { pairs, parents, pairs_by_input } if !pairs.is_empty() => {
-                (pairs, parents.as_slice(), *pairs_by_input)
+            Form::Positions { .. } | Form::Precedence { .. } => {
+                let positions = matches!(self, Form::Positions { .. });
+                let scores = if positions { RankingScores::Positions } else { RankingScores::Precedence };
+                let ranking = Ranking::shape(width, scores);
+                let channels = ranking.channels();
+                (Box::new(ranking), channels)
+            }
+            Form::Partition { .. } => {
+                let partition = Partition::shape(width)?;
+                let channels = partition.channels();
+                (Box::new(partition), channels)
             }
             _ => return self.compile(),
         };
-        let family = SampledSets::new(self.width(), pairs, parents)?;
-        let by_input = self.width() + if by_input { pairs.len() } else { 0 };
-        Ok(Compiled { family: Box::new(family), by_input })
+        Ok(Compiled { family: Box::new(Sampled::new(self, shape)), by_input })
     }
 
     /// Whether the negative log-likelihood of these structures is known to be convex in the scores. For a
@@ -270,12 +283,14 @@ impl Form {
                 }
             }
         }
-        if let (Form::Mallows { items }, Targets::Ranks(_)) = (self, targets)
+        if let Form::Mallows { items } | Form::Positions { items } | Form::Precedence { items } = self
             && *items > ranking::MOST_ITEMS
             && let Some(row) = (0..targets.rows()).find(|&row| targets.structure(row).is_none())
         {
-            let message =
-                format!("row {row} is partial; mallows allows this for up to {} items", ranking::MOST_ITEMS);
+            let message = format!(
+                "row {row} is partial; only plackett-luce allows this for more than {} items",
+                ranking::MOST_ITEMS
+            );
             return Err(Error::argument("targets", message));
         }
         if let (Form::PlackettLuce { .. }, Targets::Ranks(ranks)) = (self, targets)
@@ -332,10 +347,10 @@ pub(crate) trait Family: Send + Sync + std::fmt::Debug {
     );
 
     /// Calls `each` for `count` samples of a row, after an upward pass with sums. `at` is the row and the number
-    /// of rows.
+    /// of rows. Returns whether the samples are exact.
     ///
     /// # Errors
-    /// If the time is over, or no exact sampler is fast enough.
+    /// If the time is over.
     #[allow(clippy::too_many_arguments)]
     fn draw(
         &self,
@@ -345,7 +360,7 @@ pub(crate) trait Family: Send + Sync + std::fmt::Debug {
         (count, random): (usize, &mut Stream),
         clock: &Clock<'_>,
         each: &mut dyn FnMut(&[u32]),
-    ) -> Result<()> {
+    ) -> Result<Draws> {
         let mut structure = vec![0; self.width()];
         for i in 0..count {
             if i % 1024 == 0 {
@@ -354,7 +369,7 @@ pub(crate) trait Family: Send + Sync + std::fmt::Debug {
             self.decode(scores, at, work, Some(random), &mut structure);
             each(&structure);
         }
-        Ok(())
+        Ok(Draws::Exact)
     }
 
     /// Calls `add` for every feature of a structure that is not zero; all features are 0 or 1.

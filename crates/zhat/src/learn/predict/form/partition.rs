@@ -7,6 +7,7 @@
 use super::ranking::pair;
 use super::{Family, Mode, Work, filled};
 use crate::error::{Error, Result};
+use crate::model::space::{Partitions, Space};
 use crate::numeric::{Elementwise, exp_in_place};
 use crate::random::Stream;
 
@@ -41,7 +42,7 @@ impl Partition {
         if elements > MOST_ELEMENTS {
             return Err(Error::OverBudget {
                 needs: format!("sums over all blocks of {elements} elements"),
-                budget: format!("{MOST_ELEMENTS} elements"),
+                budget: format!("{MOST_ELEMENTS} elements; sampled gradients would work"),
                 fitting: Vec::new(),
             });
         }
@@ -50,6 +51,15 @@ impl Partition {
         made.upward(&vec![0.0; made.channels()], 1, Mode::Sum, &mut Work::default(), &mut count);
         made.log_count = count[0];
         Ok(made)
+    }
+
+    /// Any number of elements, without sums: only the features are known.
+    ///
+    /// # Errors
+    /// If there are more than `u32::MAX` elements.
+    pub fn shape(elements: usize) -> Result<Self> {
+        let log_count = Partitions::new(elements)?.log_count().unwrap_or(f64::INFINITY);
+        Ok(Partition { elements, log_count })
     }
 
     /// w(B) for all B, in `work.shares`.

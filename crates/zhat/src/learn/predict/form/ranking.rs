@@ -55,11 +55,18 @@ impl Ranking {
         if items > MOST_ITEMS {
             return Err(Error::OverBudget {
                 needs: format!("sums over all sets of {items} items"),
-                budget: format!("{MOST_ITEMS} items; plackett-luce has no limit"),
+                budget: format!(
+                    "{MOST_ITEMS} items; sampled gradients would work, and plackett-luce has no limit"
+                ),
                 fitting: Vec::new(),
             });
         }
         Ok(Ranking { items, scores })
+    }
+
+    /// Any number of items, without sums: only the features are known.
+    pub fn shape(items: usize, scores: RankingScores) -> Self {
+        Ranking { items, scores }
     }
 
     /// e(T, i).
@@ -275,10 +282,15 @@ impl Family for Ranking {
     }
 
     fn features(&self, structure: &[u32], add: &mut dyn FnMut(usize)) {
-        let mut set = 0;
-        for &item in structure {
-            self.channels_of(set, item as usize, &mut *add);
-            set |= 1 << item;
+        let n = self.items;
+        for (place, &item) in structure.iter().enumerate() {
+            match self.scores {
+                RankingScores::Positions => add(item as usize * n + place),
+                RankingScores::Precedence => {
+                    let lower = structure[..place].iter().filter(|other| **other < item);
+                    lower.for_each(|&other| add(pair(other as usize, item as usize, n)));
+                }
+            }
         }
     }
 

@@ -1,65 +1,38 @@
-//! Sets with scores of pairs whose graph is too dense for exact sums: exact samples only.
+//! Families whose exact sums are out of reach: samples only.
 //!
-//! Samples are drawn from the space model of a row by coupling from the past or rejection
-//! ([`crate::method::space::perfect`]). There is no log Z and there are no means: training uses gradients from
-//! samples, with their certified radius.
+//! Samples are drawn from the space model of a row ([`crate::method::space::perfect`]): exactly by coupling from
+//! the past or rejection, or approximately by a Markov chain where no exact sampler is fast enough. There is no log
+//! Z and there are no means: training uses gradients from samples, which have a certified radius if all samples
+//! are exact.
 
-use super::{Family, Mode, Work};
+use super::{Family, Form, Mode, Work};
 use crate::error::Result;
-use crate::method::space::perfect::exact_samples;
-use crate::model::space::{Hypercube, Scores, SpaceModel, Structures, Subtrees};
+use crate::method::space::perfect::{Draws, samples};
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Sets of labels, or of nodes of a hierarchy, with scores of pairs.
+/// A family with samples in place of sums.
 #[derive(Debug)]
-pub(crate) struct SampledSets {
-    labels: usize,
-    pairs: Vec<(usize, usize)>,
-    /// Labels, or nodes with an additional first node, the root of all trees.
-    space: Structures,
+pub(crate) struct Sampled {
+    form: Form,
+    /// The same family, of which only the features are used.
+    shape: Box<dyn Family>,
 }
 
-impl SampledSets {
-    /// Labels, or nodes if there are parents.
-    ///
-    /// # Errors
-    /// If the parents are not those of a forest.
-    pub fn new(labels: usize, pairs: &[(usize, usize)], parents: &[Option<usize>]) -> Result<Self> {
-        let space = if parents.is_empty() {
-            Hypercube::new(labels)?.into()
-        } else {
-            let above = |parent: &Option<usize>| Some(parent.map_or(0, |parent| parent + 1));
-            let tree: Vec<Option<usize>> = std::iter::once(None).chain(parents.iter().map(above)).collect();
-            Subtrees::new(&tree, false)?.into()
-        };
-        Ok(SampledSets { labels, pairs: pairs.to_vec(), space })
-    }
-
-    /// 1 if the space model has an additional first node.
-    fn hidden(&self) -> usize {
-        self.space.as_space().width() - self.labels
-    }
-
-    /// The space model of a row.
-    fn model(&self, scores: &[f64], (lane, lanes): (usize, usize)) -> Result<SpaceModel> {
-        let hidden = self.hidden();
-        let score = |channel: usize| scores[channel * lanes + lane];
-        let single: Vec<f64> = std::iter::repeat_n(0.0, hidden).chain((0..self.labels).map(score)).collect();
-        let pairs = self.pairs.iter().enumerate();
-        let pairs: Vec<(usize, usize, f64)> =
-            pairs.map(|(k, &(i, j))| (i + hidden, j + hidden, score(self.labels + k))).collect();
-        SpaceModel::new(self.space.clone(), Scores::pairwise(single, &pairs)?)
+impl Sampled {
+    /// The form, and the family of its features.
+    pub fn new(form: &Form, shape: Box<dyn Family>) -> Self {
+        Sampled { form: form.clone(), shape }
     }
 }
 
-impl Family for SampledSets {
+impl Family for Sampled {
     fn channels(&self) -> usize {
-        self.labels + self.pairs.len()
+        self.shape.channels()
     }
 
     fn width(&self) -> usize {
-        self.labels
+        self.shape.width()
     }
 
     fn has_sums(&self) -> bool {
@@ -97,33 +70,22 @@ impl Family for SampledSets {
         (count, random): (usize, &mut Stream),
         clock: &Clock<'_>,
         each: &mut dyn FnMut(&[u32]),
-    ) -> Result<()> {
-        let (model, hidden) = (self.model(scores, at)?, self.hidden());
-        let mut structure = vec![0; model.width()];
-        exact_samples(&model, 1.0, clock, |draw| {
-            for _ in 0..count {
-                draw(random, &mut structure)?;
-                each(&structure[hidden..]);
-            }
-            Ok(())
-        })
+    ) -> Result<Draws> {
+        let (model, hidden) = (self.form.space_model(scores, at)?, self.form.hidden());
+        let (all, draws) = samples(&model, (1.0, count), random, clock)?;
+        all.iter().for_each(|structure| each(&structure[hidden..]));
+        Ok(draws)
     }
 
     fn features(&self, structure: &[u32], add: &mut dyn FnMut(usize)) {
-        structure.iter().enumerate().filter(|(_, y)| **y == 1).for_each(|(v, _)| add(v));
-        for (k, &(i, j)) in self.pairs.iter().enumerate() {
-            if structure[i] == 1 && structure[j] == 1 {
-                add(self.labels + k);
-            }
-        }
+        self.shape.features(structure, add);
     }
 
     fn radius(&self) -> f64 {
-        0.5 * (self.channels() as f64).sqrt()
+        self.shape.radius()
     }
 
-    /// An upper bound, which is all that its use needs.
     fn log_count(&self) -> f64 {
-        self.labels as f64 * std::f64::consts::LN_2
+        self.shape.log_count()
     }
 }

@@ -5,6 +5,7 @@ use crate::learn::predict::data::{Cells, InputColumn};
 use crate::learn::predict::file::{parse_predictor, write_predictor};
 use crate::learn::predict::form::tests::{forms, score, structures};
 use crate::learn::predict::{Encoding, Ranks, Scaling, Sets, area, evaluate, kendall};
+use crate::random::Streams;
 
 const ROWS: usize = 70;
 
@@ -279,7 +280,7 @@ fn decisions_from_samples_are_within_their_bounds() {
             failures[3] += u32::from(most(&|h| value(h)) - value(&set) > limit(&choice));
             let mut ranked: Vec<f64> = law.iter().map(|(_, p)| *p).collect();
             ranked.sort_by(|a, b| b.total_cmp(a));
-            let found = row::best(&row, 6).unwrap();
+            let found = row::best_of_samples(&row, 6).unwrap();
             assert!(found.len() <= 6 && !found.is_empty());
             let late = found.iter().zip(&ranked).any(|(one, p)| {
                 assert!((one.log_probability - probability(&one.structure).ln()).abs() < 1e-9);
@@ -294,4 +295,116 @@ fn decisions_from_samples_are_within_their_bounds() {
         }
     }
     assert!(failures.iter().all(|count| *count <= 3), "{failures:?}");
+}
+
+/// The same for orders and partitions, whose pairs are the marginals. Each guarantee fails with probability 0.01; more
+/// than 3 failures of 6 have probability 2e-7.
+#[test]
+fn orders_and_partitions_from_samples_are_within_their_bounds() {
+    let run = Run::default().with_seed(4);
+    let clock = run.start("test");
+    let forms =
+        [Form::Precedence { items: 5 }, Form::Positions { items: 4 }, Form::Partition { elements: 5 }];
+    let mut failures = [0; 5];
+    for (number, form) in forms.iter().enumerate() {
+        let (made, inputs, scores) = predictor(form, 40 + number as u64);
+        let n = form.width();
+        for at in [0, 30] {
+            let model = made.row_model(&inputs, at, &run).unwrap();
+            let row = made.row(at, &model, &run, &clock);
+            let law = law(form, &scores[at]);
+            let probability = |y: &[u32]| law.iter().find(|(other, _)| other == y).unwrap().1;
+            let expected = |value: &dyn Fn(&[u32]) -> f64| law.iter().map(|(y, p)| p * value(y)).sum::<f64>();
+            let most = |value: &dyn Fn(&[u32]) -> f64| {
+                law.iter().map(|(h, _)| value(h)).fold(f64::NEG_INFINITY, f64::max)
+            };
+            let limit = |guarantee: &Guarantee| match guarantee {
+                Guarantee::Bounds { low, high, confidence } => {
+                    assert!(*low == 0.0 && *confidence >= 0.99);
+                    *high + 1e-12
+                }
+                other => panic!("{other:?}"),
+            };
+            let (best, choice) = row::annealed(&row).unwrap();
+            let below = most(&|h| probability(h).ln()) - probability(&best).ln();
+            failures[0] += u32::from(below > limit(&choice));
+            let (values, radius) = row::sampled_marginals(&row).unwrap();
+            let pair = |y: &[u32], i: usize, j: usize| match form {
+                Form::Partition { .. } => y[i] == y[j],
+                _ => place(y, i) < place(y, j),
+            };
+            let wrong = |values: &[f64], most: f64| {
+                (0..n * n)
+                    .any(|at| (values[at] - expected(&|y| f64::from(pair(y, at / n, at % n)))).abs() > most)
+            };
+            failures[1] += u32::from(wrong(&values, limit(&radius)));
+            // Sums over all sets are quick here, and the marginals exact.
+            if !matches!(form, Form::Positions { .. }) {
+                let (values, guarantee) = row::marginals(&row).unwrap();
+                assert!(guarantee == Guarantee::Exact && !wrong(&values, 1e-9), "{form:?}");
+            }
+            if !matches!(form, Form::Partition { .. }) {
+                let (order, choice) = row::largest_tau(&row, &values, &radius).unwrap();
+                let value = |h: &[u32]| expected(&|y| tau(y, h));
+                failures[2] += u32::from(most(&|h| value(h)) - value(&order) > limit(&choice));
+            }
+            let mut ranked: Vec<f64> = law.iter().map(|(_, p)| *p).collect();
+            ranked.sort_by(|a, b| b.total_cmp(a));
+            let found = row::best_of_samples(&row, 6).unwrap();
+            assert!(found.len() <= 6 && !found.is_empty());
+            let late = found.iter().zip(&ranked).any(|(one, p)| {
+                assert!((one.log_probability - probability(&one.structure).ln()).abs() < 1e-9);
+                p.ln() - one.log_probability > limit(&one.choice)
+            });
+            failures[3] += u32::from(late);
+            for (one, p) in row::best(&row, 6).unwrap().iter().zip(&ranked) {
+                assert!((one.log_probability - p.ln()).abs() < 1e-9 && one.choice == Guarantee::Exact);
+            }
+            let (log, guarantee) = row::log_probability(&row, &law[0].0).unwrap();
+            assert!(guarantee == Guarantee::Exact && (log - law[0].1.ln()).abs() < 1e-9);
+            let kendall = matches!(made.space(), Space::Ranking).then_some(Decision::Kendall);
+            for decision in [Some(Decision::MostProbable), kendall].into_iter().flatten() {
+                let one = row::predict(&row, decision).unwrap();
+                assert!((one.log_probability - probability(&one.structure).ln()).abs() < 1e-9);
+            }
+        }
+    }
+    assert!(failures.iter().all(|count| *count <= 3), "{failures:?}");
+}
+
+/// Beyond exact sums: every answer has a guarantee, and approximate samples are called so.
+#[test]
+fn answers_beyond_exact_sums_state_their_guarantees() {
+    let run = Run::default();
+    let clock = run.start("test");
+    for (form, size, exact) in [
+        (Form::Precedence { items: 25 }, 0.02, true),
+        (Form::Partition { elements: 20 }, 0.1, true),
+        (Form::Precedence { items: 25 }, 4.0, false),
+    ] {
+        let shape = form.compile_samples().unwrap();
+        let mut random = Streams::new(12, "predictor tests").block(2);
+        let names = (0..form.width()).map(|i| format!("n{i}")).collect();
+        let how = Encoding { scaling: Scaling::None, fourier: None };
+        let encoder = Encoder::fit(&examples(), &how).unwrap();
+        let parameters = (0..dimension(&shape, 3)).map(|_| size * random.normal()).collect();
+        let made = Predictor::new(form.clone(), names, encoder, parameters, Training::default()).unwrap();
+        assert!(!made.is_exact());
+        let inputs = made.inputs(&examples(), &run).unwrap().select(&[3]);
+        let one = made.predict(&inputs, Decision::MostProbable, &run).unwrap().swap_remove(0);
+        let Guarantee::Bounds { low, high, confidence } = one.guarantee else { panic!("{one:?}") };
+        assert!(confidence >= 0.98 && low <= one.log_probability && high <= 0.0, "{one:?}");
+        assert!(matches!(one.choice, Guarantee::Bounds { .. }), "{one:?}");
+        let model = made.row_model(&inputs, 0, &run).unwrap();
+        let (values, guarantee) = row::marginals(&made.row(0, &model, &run, &clock)).unwrap();
+        let n = form.width();
+        let both = |at: usize| values[at] + values[at % n * n + at / n];
+        assert!(matches!(guarantee, Guarantee::Heuristic { .. }) != exact, "{form:?}: {guarantee:?}");
+        match form {
+            Form::Partition { .. } => assert!((0..n).all(|i| values[i * n + i] == 1.0)),
+            _ => assert!((0..n * n).all(|at| at / n == at % n || (both(at) - 1.0).abs() < 1e-12)),
+        }
+        assert_eq!(made.sample(&inputs, 2, &run).is_ok(), exact, "{form:?}");
+        assert_eq!(made.best(&inputs, 3, &run).unwrap()[0].len(), 3);
+    }
 }

@@ -47,6 +47,13 @@ pub struct Regret {
     largest: f64,
     /// B.
     bound: f64,
+    /// Whether all samples are exact.
+    #[serde(default = "yes")]
+    pub(super) exact: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Regret {
@@ -63,6 +70,7 @@ impl Regret {
             variances: 0.0,
             largest: 0.0,
             bound: 0.0,
+            exact: true,
         }
     }
 
@@ -115,8 +123,14 @@ impl Regret {
         self.exact_part() + constant.min(2.0 * self.bound * (2.0 * log * self.variances).sqrt())
     }
 
-    /// The confidence of each bound: 1 for exact gradients.
+    /// The confidence of each bound: 1 for exact gradients, 0 if some samples are approximate.
     pub fn confidence(&self) -> f64 {
-        if self.variances > 0.0 { 1.0 - self.failure } else { 1.0 }
+        if !self.exact {
+            0.0
+        } else if self.variances > 0.0 {
+            1.0 - self.failure
+        } else {
+            1.0
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::{IDLE, Learning, PredictorCheckpoint, PredictorProgress, Search};
 use crate::error::Result;
 use crate::learn::predict::metric::Metric;
 use crate::learn::predict::objective::Objective;
+use crate::method::space::perfect::Draws;
 use crate::numeric::Elementwise;
 use crate::optimize::InverseHessian;
 use crate::random::Streams;
@@ -66,26 +67,31 @@ impl Setting<'_> {
         }
         now.least = now.least.min(step.objective);
         let gap = if self.convex { gap } else { step.objective };
-        now.progress = PredictorProgress { step: now.progress.step + 1, objective: step.objective, gap };
+        now.progress = PredictorProgress {
+            step: now.progress.step + 1,
+            objective: step.objective,
+            gap,
+            certified: true,
+        };
         Ok(())
     }
 
-    /// The gradient of all rows from samples at a point: value and certified gap. Counts the steps whose radius
-    /// is too large.
+    /// The gradient of all rows from samples at a point: value, gap, and whether all samples are exact, so that the
+    /// gap is certified. Counts the steps whose radius is too large.
     fn sampled_gradient(
         &self,
         point: &[f64],
         gradient: &mut [f64],
         (noisy, streams): (&mut usize, &Streams),
         (how, step): (&Learning, u64),
-    ) -> Result<(f64, f64)> {
+    ) -> Result<(f64, f64, bool)> {
         let growth = 1 + *noisy;
         let samples = how.samples.saturating_mul(growth.saturating_mul(growth));
-        let value = self.objective.sampled(point, gradient, samples, streams, self.clock)?;
+        let (value, draws) = self.objective.sampled(point, gradient, samples, streams, self.clock)?;
         let radius = radius(self.objective.spread() / (samples as f64).sqrt(), how, step);
         let norm = f64::dot(gradient, gradient).sqrt();
         *noisy += usize::from(radius > 0.5 * norm);
-        Ok((value, self.objective.gap(gradient, point, radius)))
+        Ok((value, self.objective.gap(gradient, point, radius), draws == Draws::Exact))
     }
 
     pub fn sampled(&self, now: &mut PredictorCheckpoint) -> Result<()> {
@@ -94,9 +100,10 @@ impl Setting<'_> {
         let seed = self.run.seed().wrapping_add((step as u64).wrapping_mul(SEED_STEP));
         let streams = Streams::new(seed, "predict sampled");
         let mut gradient = vec![0.0; point.len()];
-        let (value, gap) =
+        let (value, gap, exact) =
             self.sampled_gradient(ahead, &mut gradient, (noisy, &streams), (&how, step as u64))?;
-        if gap < now.progress.gap {
+        let better = gap < now.progress.gap;
+        if better {
             best.copy_from_slice(ahead);
         }
         let root = (self.curvature / (2.0 * how.lambda)).sqrt();
@@ -107,7 +114,8 @@ impl Setting<'_> {
             *ahead = next + momentum * (next - old);
         }
         *point = next;
-        now.progress = PredictorProgress { step, objective: value, gap: gap.min(now.progress.gap) };
+        let (gap, certified) = if better { (gap, exact) } else { (now.progress.gap, now.progress.certified) };
+        now.progress = PredictorProgress { step, objective: value, gap, certified };
         Ok(())
     }
 
@@ -131,7 +139,8 @@ impl Setting<'_> {
             } else {
                 let seed = self.run.seed().wrapping_add(step.wrapping_mul(SEED_STEP));
                 let streams = Streams::new(seed, "predict online");
-                let value = part.sampled(point, &mut gradient, how.samples, &streams, self.clock)?;
+                let (value, draws) = part.sampled(point, &mut gradient, how.samples, &streams, self.clock)?;
+                sums.exact &= draws == Draws::Exact;
                 (value, part.spread() / (how.samples as f64).sqrt())
             };
             sums.add(&how, value, point, &gradient, spread, self.bound);
@@ -143,14 +152,14 @@ impl Setting<'_> {
             point.iter_mut().zip(&gradient).for_each(|(x, g)| *x -= rate * g);
             project(point, self.bound);
         }
-        let (value, gap) = if objective.compiled.family.has_sums() {
+        let (value, gap, certified) = if objective.compiled.family.has_sums() {
             let value = objective.evaluate(average, &mut gradient, self.clock)?;
-            (value, if self.convex { objective.gap(&gradient, average, 0.0) } else { value })
+            (value, if self.convex { objective.gap(&gradient, average, 0.0) } else { value }, true)
         } else {
             let streams = Streams::new(self.run.seed().wrapping_add(pass), "predict online gap");
             self.sampled_gradient(average, &mut gradient, (noisy, &streams), (&how, pass))?
         };
-        now.progress = PredictorProgress { step: pass as usize, objective: value, gap };
+        now.progress = PredictorProgress { step: pass as usize, objective: value, gap, certified };
         Ok(())
     }
 }

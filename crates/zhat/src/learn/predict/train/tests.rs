@@ -306,7 +306,7 @@ fn the_approximate_hessian_saves_steps() {
             assert!(found.converged, "{found:?}");
             let compiled = form.compile().unwrap();
             let objective = Objective::new(&compiled, &inputs, &targets, how.lambda);
-            let mut plain = Lbfgs::new(vec![0.0; objective.dimension()], HISTORY);
+            let mut plain = Lbfgs::new(vec![0.0; objective.dimension()], HISTORY.1);
             let (mut steps, mut least) = (0, f64::INFINITY);
             while least - found.progress.objective > 1e-8 && steps < 2000 {
                 let step = plain.step(&mut |point, gradient| objective.evaluate(point, gradient, &clock));

@@ -27,6 +27,9 @@ pub enum Bound {
 }
 
 impl Bound {
+    /// All bounds, the tightest first.
+    pub const ALL: [Bound; 3] = [Bound::Exact, Bound::Cover, Bound::Star];
+
     /// The name.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Joint taggers and training checkpoints in `.zhat` files.
 //!
 //! A tagger (kind `joint-tagger`) has the metadata `tags`, `words` and `features` (JSON: a list of tags, a list of words
-//! with the boundary first, and one list of features per offset), `bound`, and the tensors
+//! with the boundary first, and one list of features per offset), `bound`, `training`, and the tensors
 //!
 //! | tensor | type | content |
 //! |---|---|---|
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::super::{Dictionary, TagSet};
 use super::objective::Layout;
 use super::training::{Training, TrainingCheckpoint, TrainingProgress};
-use super::{Bound, JointTagger, Lexicon};
+use super::{Bound, JointTagger, Lexicon, Trained};
 use crate::error::{Error, Result};
 use crate::io::tensor_file::{self, TensorFile};
 use crate::io::write_atomically;
@@ -64,7 +64,7 @@ pub fn parse_joint_tagger(bytes: &[u8], name: &str) -> Result<JointTagger> {
     if set.names() != tags {
         return Err(tensors.error("the tags are not different or not in alphabetical order"));
     }
-    if !(1..=2).contains(&context) || features.is_empty() || features.len() > 9 {
+    if !(1..=2).contains(&context) || features.len() > 9 || features.len().is_multiple_of(2) {
         return Err(tensors.error("the context or the number of words is out of range"));
     }
     let words = dictionary(&tensors, &words)?;
@@ -78,12 +78,13 @@ pub fn parse_joint_tagger(bytes: &[u8], name: &str) -> Result<JointTagger> {
         return Err(tensors.error("`words` does not have one number per word"));
     }
     let duals: Vec<f64> = tensors.take("duals")?;
+    let trained: Trained = json(&tensors, "training")?;
     let layout = Layout::new(&lexicon, states, context, !own.is_empty());
     let point: Vec<f64> = pairs.iter().chain(&weights).chain(&own).map(|&x| f64::from(x)).collect();
     if point.iter().chain(&duals).any(|x| !x.is_finite()) {
         return Err(tensors.error("a parameter is not finite"));
     }
-    let tagger = JointTagger { tags: set, lexicon, layout, point, bound, duals };
+    let tagger = JointTagger { tags: set, lexicon, layout, point, bound, duals, trained };
     let empty = tagger.field().map_err(|error| tensors.error(error.to_string()))?;
     if bound.duals(&empty) != tagger.duals.len() {
         return Err(tensors.error("`duals` does not have the length that the bound needs"));
@@ -110,6 +111,7 @@ pub fn write_joint_tagger(tagger: &JointTagger, out: &mut dyn Write) -> std::io:
         ("words", serde_json::to_string(&list(tagger.lexicon.words()))?),
         ("features", serde_json::to_string(&features)?),
         ("bound", serde_json::to_string(&tagger.bound)?),
+        ("training", serde_json::to_string(&tagger.trained)?),
     ];
     let tensors = vec![
         Tensor::integers("context", &[1], [layout.context]),
@@ -139,6 +141,7 @@ struct Rest {
     best_iteration: usize,
     valid: Option<f64>,
     idle: usize,
+    recent: Vec<f64>,
     history: usize,
     has_value: bool,
     has_best: bool,
@@ -157,6 +160,7 @@ pub fn write_checkpoint(now: &TrainingCheckpoint, path: &Path) -> Result<()> {
         best_iteration: now.progress.best,
         valid: now.progress.valid,
         idle: now.idle,
+        recent: now.recent.clone(),
         history,
         has_value: here.is_some(),
         has_best: now.best.is_some(),
@@ -228,5 +232,6 @@ pub fn read_checkpoint(path: &Path) -> Result<TrainingCheckpoint> {
         best_value,
         best,
         idle: rest.idle,
+        recent: rest.recent,
     })
 }

@@ -24,6 +24,7 @@ mod emission;
 mod exact;
 mod field;
 pub mod file;
+mod given_words;
 mod lexicon;
 mod objective;
 mod second_order;
@@ -32,6 +33,7 @@ mod tagger;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod trained;
 mod training;
 
 pub use baseline::MarkovTagger;
@@ -41,4 +43,5 @@ pub use counts::Moments;
 pub use field::{Field, offsets};
 pub use lexicon::Lexicon;
 pub use tagger::{JointTagger, TagScore};
+pub use trained::Trained;
 pub use training::{Training, TrainingCheckpoint, TrainingProgress, train};

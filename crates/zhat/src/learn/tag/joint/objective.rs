@@ -1,4 +1,4 @@
-//! Training objective: B(θ)/N − ⟨μ̂, θ⟩/N + λ/2·(‖u‖² + ‖V‖²/1000), in nats per position, where B is a bound on A(θ).
+//! Training objective: (B(θ) − ⟨μ̂, θ⟩ + λ·(‖u‖² + ‖V‖²/1000))/N, in nats per position, where B is a bound on A(θ).
 //!
 //! The parameters are V_k (T × T), one weight u per offset, feature and tag, with U_m(t, w) = Σ_{f of w} u_{m, f, t}, one
 //! score per word that does not depend on the tag (optional), and the dual variables of the bound. ⟨μ̂, θ⟩ is linear in
@@ -13,11 +13,12 @@
 //!
 //! Cost of an evaluation: T additions per word and feature for the tables and for the derivative, and the bound.
 //!
-//! L-BFGS works on parameters divided by 1/√(frequency/T + λ), the inverse of the square root of the curvature when all
+//! L-BFGS works on parameters divided by 1/√(frequency/T + 2λ/N), the inverse of the square root of the curvature when all
 //! tags are equally probable.
 
 use super::bound::{Bound, Stop};
 use super::field::{Field, Slopes};
+use super::training::Training;
 use super::{Lexicon, Moments};
 use crate::error::Result;
 use crate::numeric::parallel::prelude::*;
@@ -86,6 +87,7 @@ pub(super) struct Objective<'a> {
     pub layout: Layout,
     bound: Bound,
     length: usize,
+    /// 2λ/N.
     l2: f64,
     /// μ̂/N for all parameters except the dual variables.
     data: Vec<f64>,
@@ -95,7 +97,8 @@ pub(super) struct Objective<'a> {
 }
 
 impl<'a> Objective<'a> {
-    pub fn new(moments: &Moments, lexicon: &'a Lexicon, bound: Bound, l2: f64, bias: bool) -> Result<Self> {
+    pub fn new(moments: &Moments, lexicon: &'a Lexicon, bound: Bound, how: &Training) -> Result<Self> {
+        let (l2, bias) = (2.0 * how.l2 / moments.length() as f64, how.word_scores);
         let tags = moments.tags();
         let layout = Layout::new(lexicon, tags, moments.context(), bias);
         let n = moments.length() as f64;

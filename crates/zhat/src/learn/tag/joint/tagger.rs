@@ -4,7 +4,7 @@ use super::super::{Corpus, TagSet};
 use super::bound::{Bound, Certified, certify_from};
 use super::decode::Sentences;
 use super::objective::{Layout, field};
-use super::{Field, Lexicon, Moments};
+use super::{Field, Lexicon, Moments, Trained};
 use crate::error::{Error, Result};
 use crate::model::Chain;
 use crate::run::Run;
@@ -20,6 +20,7 @@ pub struct JointTagger {
     /// The bound of training and its dual variables.
     pub(super) bound: Bound,
     pub(super) duals: Vec<f64>,
+    pub(super) trained: Trained,
 }
 
 /// Numbers of tokens and of correct tags.

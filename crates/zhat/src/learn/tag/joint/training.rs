@@ -14,7 +14,7 @@ use super::bound::Bound;
 use super::decode::Sentences;
 use super::objective::{Layout, Objective};
 use super::tagger::TagScore;
-use super::{JointTagger, Lexicon, Moments};
+use super::{JointTagger, Lexicon, Moments, Trained};
 use crate::error::{Error, Result};
 use crate::optimize::Lbfgs;
 use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, Range, options};
@@ -49,14 +49,18 @@ pub struct Training {
     pub min_count: usize,
     /// Whether every word has a score that does not depend on the tag.
     pub word_scores: bool,
-    /// λ in λ/2·‖θ‖², in nats per position.
+    /// λ in λ‖u‖², added to the negative log-likelihood of the corpus.
     pub l2: f64,
     /// Maximum number of steps.
     pub iterations: usize,
     /// Early stopping: stops after this many steps without improvement on the validation corpus.
     pub patience: usize,
-    /// Stops once no component of the scaled gradient exceeds this.
-    pub tolerance: f64,
+    /// Stops when the objective has fallen by less than this share over `period` steps.
+    pub delta: f64,
+    /// The number of steps for `delta`.
+    pub period: usize,
+    /// Steps of optimisation over the dual variables for the certificates of the likelihood at the end.
+    pub certifying: usize,
 }
 
 options!(Training {
@@ -68,7 +72,9 @@ options!(Training {
     l2: f64 => FROM_ZERO,
     iterations: usize => ITERATIONS,
     patience: usize => COUNT,
-    tolerance: f64 => FROM_ZERO
+    delta: f64 => FROM_ZERO,
+    period: usize => Range::whole(1, 1_000_000),
+    certifying: usize => ITERATIONS
 });
 
 impl Default for Training {
@@ -79,10 +85,12 @@ impl Default for Training {
             bound: None,
             min_count: 2,
             word_scores: true,
-            l2: 5e-6,
+            l2: 0.5,
             iterations: 300,
             patience: 50,
-            tolerance: 1e-6,
+            delta: 1e-4,
+            period: 10,
+            certifying: 40,
         }
     }
 }
@@ -115,6 +123,8 @@ pub struct TrainingCheckpoint {
     pub(super) best_value: f64,
     pub(super) best: Option<Vec<f64>>,
     pub(super) idle: usize,
+    /// The objectives of the last steps, oldest first.
+    pub(super) recent: Vec<f64>,
 }
 
 impl TrainingCheckpoint {
@@ -127,7 +137,8 @@ impl TrainingCheckpoint {
         let same = Training {
             iterations: how.iterations,
             patience: how.patience,
-            tolerance: how.tolerance,
+            delta: how.delta,
+            certifying: how.certifying,
             ..self.how.clone()
         };
         same == *how && self.data == data
@@ -163,7 +174,7 @@ fn fingerprint(moments: &Moments, lexicon: &Lexicon, valid: Option<&Corpus>) -> 
 /// let text = "the_DT dog_NN barks_VBZ\nthe_DT cats_NNS bark_VBP\nthe_DT cat_NN walks_VBZ\n";
 /// let corpus = Corpus::parse(text.into(), "example", &ReadOptions::default())?;
 /// let run = Run::default();
-/// let how = Training::default().iterations(30);
+/// let how = Training::default().l2(1e-3).iterations(30);
 /// let tagger = train(&corpus, None, &how, None, &run, &mut |_| Ok(true))?;
 /// assert_eq!(tagger.tag_words(&["the", "frog", "talks"], &run)?, ["DT", "NN", "VBZ"]);
 /// # Ok::<(), zhat::Error>(())
@@ -177,6 +188,13 @@ pub fn train(
     watch: &mut dyn FnMut(&TrainingCheckpoint) -> Result<bool>,
 ) -> Result<JointTagger> {
     how.check()?;
+    if how.window.is_multiple_of(2) {
+        return Err(Error::argument(
+            "window",
+            format!("expected an odd number of words from 1 to 9, found {}", how.window),
+        ));
+    }
+    let run = &run.begun();
     let bound = how.bound.unwrap_or(Bound::tightest(how.context, how.window));
     if bound == Bound::Exact && how.window > 3 {
         let message = "`exact` needs at most 3 words; `cover` and `star` have no such limit";
@@ -188,7 +206,7 @@ pub fn train(
     let moments = Moments::of(corpus, &tags, &lexicon, how.context)?;
     let data = fingerprint(&moments, &lexicon, valid);
     let watched = valid.map(|valid| (valid, Sentences::new(valid.sentences(), &lexicon)));
-    let mut objective = Objective::new(&moments, &lexicon, bound, how.l2, how.word_scores)?;
+    let mut objective = Objective::new(&moments, &lexicon, bound, how)?;
     let layout = objective.layout.clone();
     let mut now = match from {
         Some(checkpoint) if checkpoint.fits(how, &data) => {
@@ -212,13 +230,17 @@ pub fn train(
                 best_value: f64::NEG_INFINITY,
                 best: None,
                 idle: 0,
+                recent: Vec::new(),
             }
         }
     };
     let done = |now: &TrainingCheckpoint| {
         let progress = now.progress;
+        let flat = now.recent.len() > how.period
+            && now.recent[0] - progress.objective < how.delta * progress.objective.abs();
         progress.iteration >= how.iterations
-            || progress.stationarity <= how.tolerance
+            || flat
+            || progress.stationarity == 0.0
             || now.idle >= IDLE
             || watched.is_some() && progress.iteration >= progress.best + how.patience.max(EVERY)
     };
@@ -234,10 +256,13 @@ pub fn train(
         let iteration = now.progress.iteration + 1;
         now.idle = if step.objective < now.least { 0 } else { now.idle + 1 };
         now.least = now.least.min(step.objective);
+        now.recent.push(step.objective);
+        if now.recent.len() > how.period + 1 {
+            now.recent.remove(0);
+        }
         let (mut best, mut accuracy) = (now.progress.best, now.progress.valid);
         if let Some((corpus, sentences)) = &watched {
-            let last = iteration == how.iterations || step.stationarity <= how.tolerance;
-            if iteration % EVERY == 0 || last {
+            if iteration % EVERY == 0 || iteration == how.iterations {
                 let point = objective.parameters(now.search.point());
                 let found = match run.install(|| sentences.best(&layout, &point, run)) {
                     Err(_) if clock.must_stop() => break,
@@ -262,11 +287,22 @@ pub fn train(
             break;
         }
     }
+    let trained = Trained {
+        sentences: corpus.len(),
+        tokens: corpus.tokens(),
+        steps: now.progress.iteration,
+        objective: Some(now.progress.objective).filter(|value| value.is_finite()),
+        converged: now.progress.iteration < how.iterations && done(&now),
+        valid: now.best.as_ref().map(|_| (now.progress.best, now.best_value)),
+        log_likelihoods: Vec::new(),
+    };
     let mut point = now.best.take().unwrap_or_else(|| objective.parameters(now.search.point()));
     let duals = point.split_off(layout.bias);
     point.iter_mut().for_each(|x| *x = f64::from(*x as f32));
     drop(objective);
-    Ok(JointTagger { tags, lexicon, layout, point, bound, duals })
+    let mut tagger = JointTagger { tags, lexicon, layout, point, bound, duals, trained };
+    tagger.trained.log_likelihoods = tagger.certificates(&moments, how.certifying, run)?;
+    Ok(tagger)
 }
 
 /// The history of L-BFGS that fits the memory budget.

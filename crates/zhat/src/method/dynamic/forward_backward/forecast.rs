@@ -9,13 +9,13 @@ use super::ForwardBackward;
 use super::recorded::Recorded;
 use crate::answer::Promise;
 use crate::method::cost::forward_backward::{
-    CACHE, PER_BYTE, PER_CACHED_BYTE, PER_COMPARISON, PER_DRAW, PER_MADE, PER_MADE_WEIGHT, PER_NUMBER,
-    PER_RANKED, PER_SEGMENT, PER_WAY, PER_WEIGHT,
+    CACHE, PER_BYTE, PER_CACHED_BYTE, PER_COMPARISON, PER_DIRECTED, PER_DRAW, PER_MADE, PER_MADE_WEIGHT,
+    PER_NUMBER, PER_RANKED, PER_SEGMENT, PER_SPARSE, PER_WAY, PER_WEIGHT,
 };
 use crate::method::dynamic::lattice::{
     BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window, is_narrow, narrow_numbers,
 };
-use crate::model::{Chain, Segments, SemiMarkov, Transitions};
+use crate::model::{Chain, Segments, SemiMarkov};
 use crate::numeric::{POOL_BYTES, Real};
 use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
@@ -38,6 +38,8 @@ pub struct Cost {
     pub(super) matrices: Matrices,
     /// True if all boundaries have the same matrix.
     pub shared: bool,
+    /// True if each sequence has its own matrices; the sequences are then separate models.
+    pub separate: bool,
     /// Sizes of the gradients with respect to transitions and segment scores.
     pub parameters: f64,
     pub segment_parameters: f64,
@@ -76,7 +78,8 @@ impl Cost {
             batch: chain.batch() as f64,
             size: size_of::<F>() as f64,
             matrices: Matrices::of(chain.transitions(), chain.states()),
-            shared: !matches!(chain.transitions(), Transitions::PerStep(_)),
+            shared: chain.transitions().shared(),
+            separate: chain.separate(),
             parameters: (chain.transitions().len() + chain.end().map_or(0, <[F]>::len)) as f64,
             segment_parameters: 0.0,
             longest: 0.0,
@@ -123,13 +126,16 @@ impl Cost {
     /// Size of the results that are as large as the model.
     pub fn outputs(&self, query: Query) -> f64 {
         let nodes = self.batch * self.room * self.states;
-        match query {
-            Query::FactorMarginals => nodes + self.parameters + self.segment_parameters,
-            // Marginals of segments are computed through the gradient.
-            Query::Marginals if self.longest > 0.0 => nodes + self.parameters,
-            Query::Marginals => nodes,
-            _ => 0.0,
-        }
+        // The results of separate sequences are copied into one.
+        let copies = if self.separate { 2.0 } else { 1.0 };
+        copies
+            * match query {
+                Query::FactorMarginals => nodes + self.parameters + self.segment_parameters,
+                // Marginals of segments are computed through the gradient.
+                Query::Marginals if self.longest > 0.0 => nodes + self.parameters,
+                Query::Marginals => nodes,
+                _ => 0.0,
+            }
     }
 
     fn work(&self, query: Query) -> Work {
@@ -167,6 +173,9 @@ impl Cost {
 
     /// Seconds for reading or computing the matrices.
     fn matrix_seconds(&self, work: &Work, query: Query) -> f64 {
+        if let Some(entries) = self.matrices.sparse {
+            return self.sparse_seconds(entries as f64, work, query);
+        }
         let entries = self.states * self.states;
         let (double, rank) = (self.size / 4.0, self.matrices.rank as f64);
         let (made, boundaries) = (PER_MADE * double, self.boundaries());
@@ -201,18 +210,39 @@ impl Cost {
             let passes = if best { 1.0 } else { work.passes };
             return boundaries * passes * read + (2.0 + work.whole) * entries * made;
         }
+        let boundaries = boundaries * if self.separate { self.batch } else { 1.0 };
         let tables = boundaries * if best { 1.0 } else { work.products + 1.0 };
         tables * entries * made + if best { boundaries * read } else { 0.0 }
+    }
+
+    /// The same for sparse tables: computing M, by step or once, and M∘D for each chunk of rows.
+    fn sparse_seconds(&self, entries: f64, work: &Work, query: Query) -> f64 {
+        let (double, boundaries) = (self.size / 4.0, self.boundaries());
+        let made = entries * PER_MADE * double * 4.0;
+        let tables = match (self.shared, work.products == 0.0) {
+            (_, true) => 0.0,
+            (true, _) => 2.0,
+            (false, _) => boundaries * (work.products + 1.0),
+        };
+        let directed = if query == Query::Entropy { work.whole * entries * PER_DIRECTED } else { 0.0 };
+        tables * made + if self.shared { directed } else { directed * boundaries }
     }
 
     /// Seconds for drawing samples and for the entries that maximisation compares.
     fn single_seconds(&self, query: Query) -> f64 {
         match query {
-            Query::Map => self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0,
+            Query::Map => match self.matrices.sparse {
+                Some(entries) => self.pairs() * entries as f64 * PER_SPARSE,
+                None => self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0,
+            },
             Query::KBest(k) => {
                 let asked = (k as f64 * self.rows).min(self.nodes());
                 let made = 1.0 + 0.1 * self.matrices.rank as f64;
-                let ways = asked * (self.states * made + self.longest) * PER_WAY;
+                let sources = match self.matrices.sparse {
+                    Some(entries) => entries as f64 / self.states,
+                    None => self.states * made,
+                };
+                let ways = asked * (sources + self.longest) * PER_WAY;
                 self.single_seconds(Query::Map) + ways + k as f64 * self.rows * PER_RANKED
             }
             Query::Sample(count) => {
@@ -227,7 +257,11 @@ impl Cost {
                     let sums = self.rows * blocks * self.states * rank * PER_PRODUCT * self.size / 4.0;
                     return laws * self.states * weight + sums + self.rows * count as f64 * PER_DRAW;
                 }
-                laws * self.states * weight + self.rows * count as f64 * PER_DRAW
+                let states = match self.matrices.sparse {
+                    Some(entries) => entries as f64 / self.states,
+                    None => self.states,
+                };
+                laws * states * weight + self.rows * count as f64 * PER_DRAW
             }
             _ => 0.0,
         }
@@ -235,6 +269,10 @@ impl Cost {
 
     /// Multiply-adds for one message.
     fn terms(&self, query: Query) -> f64 {
+        if let Some(entries) = self.matrices.sparse {
+            // Each takes as long as many of a dense product.
+            return entries as f64 * PER_SPARSE / (PER_PRODUCT * self.size / 4.0);
+        }
         if self.matrices.low_rank && query != Query::Entropy {
             return 2.0 * self.states * self.matrices.rank as f64;
         }

@@ -32,7 +32,11 @@ impl Cost {
 
     /// Size of the matrix and its shifts, plus scratch for computing the shifts.
     fn tables(&self) -> f64 {
-        let tables = if self.shared { 1.0 } else { self.boundaries() };
+        let tables = match (self.shared, self.separate) {
+            (true, _) => 1.0,
+            (false, false) => self.boundaries(),
+            (false, true) => self.boundaries() * self.batch,
+        };
         self.matrices.stored() + (3.0 * tables + 20.0 * self.threads) * self.states
     }
 
@@ -88,7 +92,10 @@ impl Cost {
     }
 
     fn total(&self, numbers: f64, scratch: Scratch, other: f64) -> f64 {
-        let numbers = numbers + scratch.numbers() + self.tables() + 4.0 * self.threads * self.states;
+        // Several sequences are processed at the same time if each is a model of its own.
+        let together = if self.separate { self.threads.min(self.batch) } else { 1.0 };
+        let scratch = together * scratch.numbers();
+        let numbers = numbers + scratch + self.tables() + 4.0 * self.threads * self.states;
         let bytes = self.size * numbers + other + BYTES_PER_ROW * (self.rows + self.steps + self.batch);
         bytes + (BYTES_PER_CALL + self.matrices.packed_bytes()) * self.threads
     }

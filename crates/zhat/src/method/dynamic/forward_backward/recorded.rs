@@ -1,5 +1,7 @@
 //! Values with gradients for both kinds of sequence model, and the queries that return these values.
 
+use crate::numeric::parallel::prelude::*;
+
 use super::forecast::Cost;
 use super::{ForwardBackward, NAME};
 use crate::answer::{Answer, Diagnostics};
@@ -116,8 +118,24 @@ pub(super) fn gradient_bytes<M: Recorded>(
     model.cost(checkpoint, run.threads()).gradient_bytes(rows, models)
 }
 
+/// One result per sequence of a batch whose sequences have their own tables, from the chains of the single
+/// sequences; `None` for other models.
+pub(super) fn each_part<M: Recorded, R: Send>(
+    model: &M,
+    work: impl Fn(usize, &M) -> Result<R> + Sync + Send,
+) -> Result<Option<Vec<R>>> {
+    if !model.chain().separate() {
+        return Ok(None);
+    }
+    let parts = (0..model.chain().batch()).into_par_iter();
+    Ok(Some(parts.map(|b| work(b, &model.part(b))).collect::<Result<_>>()?))
+}
+
 /// log Z alone.
 pub(super) fn log_partitions<M: Recorded>(model: &M, clock: &Clock<'_>) -> Result<Vec<f64>> {
+    if let Some(parts) = each_part(model, |_, part| log_partitions(part, clock))? {
+        return Ok(parts.concat());
+    }
     model.with_lattice(clock, |lattice| {
         let linear = match (lattice.narrow(), lattice.linear()) {
             (true, _) => lattice.narrow_log_partitions(clock)?,
@@ -162,6 +180,15 @@ pub(super) fn gradient<M: Recorded>(
     checkpoint: bool,
     clock: &Clock<'_>,
 ) -> Result<(Vec<f64>, M::FactorMarginals)> {
+    let of_part = |b: usize, part: &M| gradient(part, None, &cotangent[b..=b], checkpoint, clock);
+    if let Some(parts) = each_part(model, of_part)? {
+        let (mut values, mut gradient) = (Vec::new(), model.zero_gradient());
+        for (b, (value, part)) in parts.into_iter().enumerate() {
+            values.extend(value);
+            model.add_part(b, part, &mut gradient);
+        }
+        return Ok((values, gradient));
+    }
     model.with_lattice(clock, |lattice| {
         let mut gradient = model.zero_gradient();
         if kept.is_none() && !checkpoint && lattice.linear() {
@@ -206,6 +233,11 @@ pub(super) fn with_direction<M: Recorded, R>(
     })
 }
 
+/// True if the sequences of p or q have their own tables.
+pub(super) fn separate<M: Recorded>(p: &M, q: Option<&M>) -> bool {
+    p.chain().separate() || q.is_some_and(|q| q.chain().separate())
+}
+
 /// E_p[own·log p + other·log q] without its gradient, and log Z_p.
 pub(super) fn expectation<M: Recorded>(
     p: &M,
@@ -213,6 +245,13 @@ pub(super) fn expectation<M: Recorded>(
     factors: Factors,
     clock: &Clock<'_>,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
+    if separate(p, q) {
+        let parts = (0..p.chain().batch()).into_par_iter();
+        let of_part = |b: usize| expectation(&p.part(b), q.map(|q| q.part(b)).as_ref(), factors, clock);
+        let parts: Vec<(Vec<f64>, Vec<f64>)> = parts.map(of_part).collect::<Result<_>>()?;
+        let (values, log_partition): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        return Ok((values.concat(), log_partition.concat()));
+    }
     with_direction(p, q, factors, clock, |direction| {
         let ends = direction.expectation(clock)?;
         Ok((ends.values, ends.log_partition))
@@ -230,6 +269,9 @@ pub(super) fn direction_gradient<M: Recorded>(
     cotangent: &[f64],
     clock: &Clock<'_>,
 ) -> Result<(M::FactorMarginals, Option<M::FactorMarginals>)> {
+    if separate(p, q) {
+        return direction_gradient_of_parts(p, q, factors, cotangent, clock);
+    }
     with_direction(p, q, factors, clock, |direction| {
         let (mut to_p, mut to_q) = (p.zero_gradient(), q.map(M::zero_gradient));
         let of_p: Vec<f64> = cotangent.iter().map(|c| factors.other * c).collect();
@@ -256,6 +298,52 @@ pub(super) fn direction_gradient<M: Recorded>(
             q.finish_end(to_q);
         }
         Ok((to_p, to_q))
+    })
+}
+
+/// The same from the single sequences.
+#[allow(clippy::type_complexity)]
+fn direction_gradient_of_parts<M: Recorded>(
+    p: &M,
+    q: Option<&M>,
+    factors: Factors,
+    cotangent: &[f64],
+    clock: &Clock<'_>,
+) -> Result<(M::FactorMarginals, Option<M::FactorMarginals>)> {
+    let of_part = |b: usize| {
+        let (p, q) = (p.part(b), q.map(|q| q.part(b)));
+        direction_gradient(&p, q.as_ref(), factors, None, &cotangent[b..=b], clock)
+    };
+    let parts: Vec<_> = (0..p.chain().batch()).into_par_iter().map(of_part).collect::<Result<_>>()?;
+    let (mut to_p, mut to_q) = (p.zero_gradient(), q.map(M::zero_gradient));
+    for (b, (part_p, part_q)) in parts.into_iter().enumerate() {
+        p.add_part(b, part_p, &mut to_p);
+        if let (Some(q), Some(part), Some(to)) = (q, part_q, &mut to_q) {
+            q.add_part(b, part, to);
+        }
+    }
+    Ok((to_p, to_q))
+}
+
+/// log Z, and P(xₜ = i) as a B×T×N array.
+fn marginals<M: Recorded>(
+    model: &M,
+    checkpoint: bool,
+    clock: &Clock<'_>,
+) -> Result<(Vec<f64>, Vec<M::Real>)> {
+    if let Some(parts) = each_part(model, |_, part| marginals(part, checkpoint, clock))? {
+        let (log_partition, values): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        return Ok((log_partition.concat(), values.concat()));
+    }
+    model.with_lattice(clock, |lattice| {
+        let mut values = vec![M::Real::default(); model.chain().emissions().len()];
+        if !checkpoint && let Some(log_partition) = model.linear_marginals(lattice, clock, &mut values)? {
+            return Ok((log_partition, values));
+        }
+        let visit =
+            |messages: &Messages<M::Real>| model.add_node_marginals(lattice, messages, clock, &mut values);
+        let log_partition = visit_messages(lattice, checkpoint, clock, visit)?;
+        Ok((log_partition, values))
     })
 }
 
@@ -328,17 +416,10 @@ impl<M: Recorded> LogPartition<M> for ForwardBackward {
 impl<M: Recorded> Marginals<M> for ForwardBackward {
     fn marginals(&self, model: &M, run: &Run) -> Result<Answer<NodeMarginals<M::Real>>> {
         answer(self, model, Query::Marginals, run, |clock| {
-            model.with_lattice(clock, |lattice| {
-                let chain = model.chain();
-                let mut values = vec![M::Real::default(); chain.emissions().len()];
-                if self.checkpoint || model.linear_marginals(lattice, clock, &mut values)?.is_none() {
-                    let visit = |messages: &Messages<M::Real>| {
-                        model.add_node_marginals(lattice, messages, clock, &mut values)
-                    };
-                    some_weight(&visit_messages(lattice, self.checkpoint, clock, visit)?)?;
-                }
-                Ok(NodeMarginals { shape: [chain.batch(), chain.steps(), chain.states()], values })
-            })
+            let chain = model.chain();
+            let (log_partition, values) = marginals(model, self.checkpoint, clock)?;
+            some_weight(&log_partition)?;
+            Ok(NodeMarginals { shape: [chain.batch(), chain.steps(), chain.states()], values })
         })
     }
 }

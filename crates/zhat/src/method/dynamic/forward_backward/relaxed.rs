@@ -14,6 +14,14 @@ use crate::run::Run;
 
 /// Stored messages for the gradient of relaxed samples. The noise is regenerated.
 pub struct RelaxedTape<M: SequenceModel> {
+    whole: M,
+    /// The whole batch, or its sequences if they have their own tables.
+    parts: Vec<Part<M>>,
+}
+
+/// The messages of a model whose first sequence is number `first` of the batch.
+struct Part<M: SequenceModel> {
+    first: usize,
     model: M,
     forward: PositionRows<M::Real>,
     log_partition: Vec<f64>,
@@ -41,6 +49,38 @@ impl ForwardBackward {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
         }
+        let chain = model.chain();
+        let separate = chain.separate();
+        let parts = match separate {
+            true => (0..chain.batch()).map(|b| (b, model.part(b))).collect(),
+            false => vec![(0, model.clone())],
+        };
+        let shape = [chain.batch(), count, chain.steps(), chain.states()];
+        let longest = lengths_of(model);
+        let mut all = RelaxedSamples { shape, longest, hard: vec![], states: vec![], lengths: vec![] };
+        let mut tape = RelaxedTape { whole: model.clone(), parts: Vec::new() };
+        for (first, part) in parts {
+            let (samples, part) = Part::sample(part, first, count, temperature, run)?;
+            all.hard.extend(samples.hard);
+            all.states.extend(samples.states);
+            all.lengths.extend(samples.lengths);
+            tape.parts.push(part);
+        }
+        some_weight(&tape.parts.iter().flat_map(|part| part.log_partition.clone()).collect::<Vec<f64>>())?;
+        Ok((all, tape))
+    }
+}
+
+impl<M: SequenceModel> Part<M> {
+    #[allow(clippy::type_complexity)]
+    fn sample(
+        model: M,
+        first: usize,
+        count: usize,
+        temperature: f64,
+        run: &Run,
+    ) -> Result<(RelaxedSamples<M::Real, M::Drawn>, Self)> {
+        let model = &model;
         let clock = run.start(NAME);
         let (chain, longest) = (model.chain(), lengths_of(model));
         let shape = [chain.batch(), count, chain.steps(), chain.states()];
@@ -52,10 +92,9 @@ impl ForwardBackward {
         let (samples, forward, log_partition) = run.install(|| {
             model.with_lattice(&clock, |lattice| {
                 let (forward, log_partition) = lattice.sweep_forward(&clock)?;
-                some_weight(&log_partition)?;
                 let sample = |&(b, s): &(usize, usize)| {
                     clock.check()?;
-                    Ok(lattice.relax(&forward, b, temperature, &mut streams.block(block(b, s))))
+                    Ok(lattice.relax(&forward, b, temperature, &mut streams.block(block(first + b, s))))
                 };
                 let wanted = wanted(&log_partition, count);
                 let drawn: Vec<_> = wanted.par_iter().map(sample).collect::<Result<_>>()?;
@@ -78,7 +117,7 @@ impl ForwardBackward {
             })
         })?;
         let (model, run) = (model.clone(), run.clone());
-        Ok((samples, RelaxedTape { model, forward, log_partition, count, temperature, run }))
+        Ok((samples, Part { first, model, forward, log_partition, count, temperature, run }))
     }
 }
 
@@ -90,6 +129,29 @@ impl<M: SequenceModel> RelaxedTape<M> {
     /// If a cotangent has the wrong length or a number that is not finite, or the run is cancelled or out of
     /// time.
     pub fn vjp(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
+        match &self.parts[..] {
+            [part] if !self.whole.chain().separate() => part.vjp(of_states, of_lengths),
+            _ => self.vjp_of_parts(of_states, of_lengths),
+        }
+    }
+
+    fn vjp_of_parts(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
+        let batch = self.whole.chain().batch();
+        let (states, lengths) = (of_states.len() / batch, of_lengths.len() / batch);
+        check_numbers(of_states, batch * states)?;
+        check_numbers(of_lengths, batch * lengths)?;
+        let mut gradient = self.whole.zero_gradient();
+        for (b, part) in self.parts.iter().enumerate() {
+            let of_states = &of_states[b * states..(b + 1) * states];
+            let own = part.vjp(of_states, &of_lengths[b * lengths..(b + 1) * lengths])?;
+            self.whole.add_part(b, own, &mut gradient);
+        }
+        Ok(gradient)
+    }
+}
+
+impl<M: SequenceModel> Part<M> {
+    fn vjp(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
         let (model, chain, count) = (&self.model, self.model.chain(), self.count);
         let (steps, states, longest) = (chain.steps(), chain.states(), lengths_of(model));
         let rows = chain.batch() * count * steps;
@@ -111,7 +173,7 @@ impl<M: SequenceModel> RelaxedTape<M> {
                             &of_lengths[row * longest..(row + 1) * longest],
                         )
                     };
-                    let random = &mut streams.block(block(b, s));
+                    let random = &mut streams.block(block(self.first + b, s));
                     lattice.relax_vjp(
                         &self.forward,
                         b,

@@ -2,7 +2,7 @@
 
 use super::recorded::{
     Factors, Recorded, check_numbers, check_shapes, direction_gradient, expectation, finite_models, gradient,
-    gradient_bytes, log_partitions, some_weight, sweep, with_direction,
+    gradient_bytes, log_partitions, separate, some_weight, sweep, with_direction,
 };
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
@@ -18,17 +18,20 @@ impl ForwardBackward {
     fn record_log_partition<M: Recorded + 'static>(&self, model: &M, run: &Run) -> Result<Recording<M>> {
         run.require_memory(NAME, gradient_bytes(model, self.checkpoint, 2.0, 1.0, run))?;
         let clock = run.start(NAME);
-        // With few states, messages are recomputed: that is faster than messages in the log domain.
-        let again = model.narrow() && !self.checkpoint;
+        // With few states, messages are recomputed: that is faster than messages in the log domain. They are
+        // also recomputed if each sequence has its own tables.
+        let separate = separate(model, None);
+        let again = separate || model.narrow() && !self.checkpoint;
         let (values, kept) = run.install(|| match again {
             true => Ok((log_partitions(model, &clock)?, None)),
             false => sweep(model, self.checkpoint, &clock),
         })?;
         let (model, run) = (model.clone(), run.clone());
+        let checkpoint = if separate { self.checkpoint } else { !again };
         let vjp = move |cotangent: &[f64]| {
             check_numbers(cotangent, model.chain().batch())?;
             let clock = run.start(NAME);
-            Ok(vec![run.install(|| gradient(&model, kept.as_ref(), cotangent, !again, &clock))?.1])
+            Ok(vec![run.install(|| gradient(&model, kept.as_ref(), cotangent, checkpoint, &clock))?.1])
         };
         Ok((values, Tape::new(vjp)))
     }
@@ -63,7 +66,7 @@ impl ForwardBackward {
         run.require_memory(NAME, gradient_bytes(p, self.checkpoint, rows, models, run))?;
         let clock = run.start(NAME);
         let (values, kept) = run.install(|| {
-            if self.checkpoint {
+            if self.checkpoint || separate(p, q) {
                 let (values, log_partition) = expectation(p, q, factors, &clock)?;
                 some_weight(&log_partition)?;
                 return Ok::<_, Error>((finite_models(values, &log_partition), None));

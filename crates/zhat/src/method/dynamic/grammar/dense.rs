@@ -18,6 +18,9 @@ use crate::numeric::{self, Matrix, SmallProduct, Table, padded_row};
 /// Numbers of X that are formed at once.
 const BLOCK: usize = 1 << 22;
 
+/// The largest number of weights of heads for which products are formed without packing.
+const SMALL: usize = 1 << 17;
+
 /// Dense rules, each head divided by its largest weight, and their sums over words.
 pub struct Dense<G: Number> {
     symbols: Symbols,
@@ -28,12 +31,14 @@ pub struct Dense<G: Number> {
     shifts: Vec<f64>,
     /// ln of the smallest weight that is not 0.
     least: f64,
-    /// W(k, a, b) for heads a and b, N×(N·width), with b padded to `width`, and its transpose.
+    /// W(k, a, b) for heads a and b, N×(N·width), with b padded to `width`, and its transpose, with k padded.
     width: usize,
     heads: Table<G>,
     by_pair: Table<G>,
-    /// Sums over the tags of a word on the left, Σ_t W(k, t, b)·word(t), words×N×S, and of a word on the right,
-    /// Σ_t W(k, a, t)·word(t), words×N×N.
+    /// Sums over the tags of a word on the left, Σ_t W(k, t, b)·word(t), words×N×S, with S padded to `stride`, and
+    /// of a word on the right, Σ_t W(k, a, t)·word(t), words×N×N, with the last N padded to `width`. The padding
+    /// has unspecified values.
+    stride: usize,
     left: Table<G>,
     right: Table<G>,
     /// Both for heads, by a and k, with k padded.
@@ -85,37 +90,43 @@ impl<G: Number> Inner<G> {
             (Part::Span(a), Part::Span(b)) => Some((a, b, weight)),
             _ => None,
         }));
+        // The padding stays zero.
         for rows in [&mut self.left, &mut self.right] {
-            rows.clear();
             rows.resize(self.parts.len() * width, G::ZERO);
         }
         let rows = self.left.chunks_exact_mut(width).zip(self.right.chunks_exact_mut(width));
         for (&(a, b, weight), (left, right)) in self.parts.iter().zip(rows) {
             let (a, b) = (chart.span(a), chart.span(b));
-            left.iter_mut().zip(a).for_each(|(to, x)| *to = x.times(weight));
+            left[..a.len()].iter_mut().zip(a).for_each(|(to, x)| *to = x.times(weight));
             right[..b.len()].copy_from_slice(b);
         }
     }
 
     /// X, the sum over divisions of left times right.
     fn pairs(&self, to: &mut [G], width: usize, n: usize) {
-        let (a, b, inner) = (&self.left, &self.right, self.parts.len());
-        G::small_product(SmallProduct {
-            a,
-            row_stride: 1,
-            inner_stride: width,
-            b,
-            c: to,
-            rows: n,
-            inner,
-            width,
-        });
+        let size = [n, self.parts.len(), width];
+        G::small_product(SmallProduct::new((&self.left, 1, width), &self.right, to, size));
     }
 
     /// The product of rows, one per division, with a square.
     fn times(&self, a: &[G], b: &[G], c: &mut [G], width: usize, n: usize) {
-        let rows = self.parts.len();
-        G::small_product(SmallProduct { a, row_stride: width, inner_stride: 1, b, c, rows, inner: n, width });
+        G::small_product(SmallProduct::new((a, width, 1), b, c, [self.parts.len(), n, width]));
+    }
+
+    /// Makes `square` the transpose of a square with padded rows, four rows at a time.
+    fn transpose(&mut self, from: &[G], width: usize, n: usize) {
+        self.square.resize(n * width, G::ZERO);
+        for (i, rows) in from[..n * width].chunks(4 * width).enumerate() {
+            let count = rows.len() / width;
+            for (j, to) in self.square.chunks_exact_mut(width).enumerate() {
+                if count == 4 {
+                    let four = [rows[j], rows[width + j], rows[2 * width + j], rows[3 * width + j]];
+                    to.as_chunks_mut::<4>().0[i] = four;
+                } else {
+                    (0..count).for_each(|r| to[4 * i + r] = rows[r * width + j]);
+                }
+            }
+        }
     }
 }
 
@@ -152,8 +163,8 @@ impl<G: Number> Dense<G> {
                 heads.resize((k * n + a + 1) * width, G::ZERO);
             }
         }
-        let mut by_pair = Table::unspecified(G::ZERO, heads.len());
-        transpose(&heads, n * width, &mut by_pair, n);
+        let mut by_pair = Table::filled(G::ZERO, n * width * width);
+        transpose(&heads, n * width, &mut by_pair, width);
         Dense {
             symbols,
             tags,
@@ -163,6 +174,7 @@ impl<G: Number> Dense<G> {
             width,
             heads,
             by_pair,
+            stride: padded_row::<G>(all),
             weights,
             left: Table::default(),
             right: Table::default(),
@@ -187,9 +199,9 @@ impl<G: Number> Dense<G> {
     /// The numbers of head k in `left` and in `right`, or in their derivatives, one row per word.
     fn of_head<'a>(&self, k: usize, left: &'a [G], right: &'a [G]) -> [Matrix<'a, G>; 2] {
         let Symbols { all, heads: n, .. } = self.symbols;
-        [(left, all), (right, n)].map(|(table, size)| {
-            let rows = Matrix::row_major(table, table.len() / (n * size), n * size);
-            rows.columns(k * size..(k + 1) * size)
+        [(left, all, self.stride), (right, n, self.width)].map(|(table, size, stride)| {
+            let rows = Matrix::row_major(table, table.len() / (n * stride), n * stride);
+            rows.columns(k * stride..k * stride + size)
         })
     }
 
@@ -197,6 +209,12 @@ impl<G: Number> Dense<G> {
     pub fn weights(&self, head: usize) -> &[G] {
         let square = self.symbols.all * self.symbols.all;
         &self.weights[head * square..(head + 1) * square]
+    }
+
+    /// Whether products with the weights of heads need no packing: they fit into the second-level cache, and
+    /// there is one thread.
+    fn small(&self) -> bool {
+        !self.parallel && self.heads.len() <= SMALL
     }
 
     /// The spans that are worked on at once.
@@ -288,17 +306,17 @@ impl<G: Number> Core<G> for Dense<G> {
 
     fn words_known(&mut self, chart: &Chart<G>) {
         let (count, (_, q), n) = (chart.cells.word_count(), self.tags, self.symbols.heads);
-        let all = self.symbols.all;
+        let (width, stride) = (self.width, self.stride);
         let words = Matrix::row_major(&chart.words, count, q);
-        let mut left = Table::unspecified(G::ZERO, count * n * all);
-        let mut right = Table::unspecified(G::ZERO, count * n * n);
+        let mut left = Table::unspecified(G::ZERO, count * n * stride);
+        let mut right = Table::unspecified(G::ZERO, count * n * width);
         for k in 0..n {
-            let to = (&mut left[k * all..], n * all);
+            let to = (&mut left[k * stride..], n * stride);
             G::multiply_rows(words, self.tags_left(k), to, false, self.parallel);
-            let to = (&mut right[k * n..], n * n);
+            let to = (&mut right[k * width..], n * width);
             G::multiply_rows(words, self.tags_right(k).transposed(), to, false, self.parallel);
         }
-        for (side, (table, size)) in [(&left, all), (&right, n)].into_iter().enumerate() {
+        for (side, (table, size)) in [(&left, stride), (&right, width)].into_iter().enumerate() {
             self.head_word[side] = Table::filled(G::ZERO, count * n * self.width);
             let each = self.head_word[side].chunks_exact_mut(n * self.width);
             for (to, own) in each.zip(table.chunks_exact(n * size)) {
@@ -328,8 +346,7 @@ impl<G: Number> Core<G> for Dense<G> {
             };
             for_spans(self.parallel, (&mut *rows, n), (&mut pairs, n * width), bases, work);
             if divided {
-                let pairs = Matrix::row_major(&pairs, list.len(), n * width);
-                G::multiply(pairs, Matrix::row_major(&self.by_pair, n * width, n), rows, true, self.parallel);
+                self.add_sums(&pairs, rows);
             }
         }
         self.pairs = pairs;
@@ -368,21 +385,34 @@ impl<G: Number> Core<G> for Dense<G> {
     }
 
     fn spread(&self, back: &mut Back<G>, chart: &Chart<G>, list: &[Span], sums: &[G]) {
-        let (Symbols { all, heads: n, .. }, (first, q)) = (self.symbols, self.tags);
+        let (n, (first, q), width) = (self.symbols.heads, self.tags, self.width);
+        let (mut weighted, mut row, mut product) =
+            (vec![G::ZERO; n], vec![G::ZERO; width], vec![G::ZERO; width]);
         for (&span, sums) in list.iter().zip(sums.chunks_exact(n)) {
             for (word, other, side, weight) in edges(chart.edges(span)) {
                 let own = chart.row(other).0;
-                let (from, to) = match other {
-                    Part::Word(at) => (first, &mut back.words[at * q..(at + 1) * q]),
-                    Part::Span(at) => (0, &mut back.spans[at * n..(at + 1) * n]),
+                let (table, derivative, stride) = match side {
+                    0 => (&self.left, &mut back.left, self.stride),
+                    _ => (&self.right, &mut back.right, width),
                 };
-                let (table, derivative, size) = match side {
-                    0 => (&self.left, &mut back.left, all),
-                    _ => (&self.right, &mut back.right, n),
-                };
-                let range = word * n * size + from..(word + 1) * n * size;
+                let range = word * n * stride..(word + 1) * n * stride;
                 let (table, derivative) = (&table[range.clone()], &mut derivative[range]);
-                G::spread_dots((to, derivative), weight, sums, (table, size), own);
+                match other {
+                    Part::Word(at) => {
+                        let to = &mut back.words[at * q..(at + 1) * q];
+                        let (table, derivative) = (&table[first..], &mut derivative[first..]);
+                        G::spread_dots((to, derivative), weight, sums, (table, stride), own);
+                    }
+                    Part::Span(at) => {
+                        weighted.iter_mut().zip(sums).for_each(|(to, x)| *to = x.times(weight));
+                        row[..n].copy_from_slice(own);
+                        let task = SmallProduct::new((&weighted, 0, 1), table, &mut product, [1, n, width]);
+                        G::small_product(SmallProduct { b_stride: stride, ..task });
+                        G::add_scaled(&mut back.spans[at * n..(at + 1) * n], G::ONE, &product);
+                        let task = SmallProduct::new((&weighted, 1, 0), &row, derivative, [n, 1, width]);
+                        G::small_product(SmallProduct { c_stride: stride, accumulate: true, ..task });
+                    }
+                }
             }
         }
         let divided = list.first().is_some_and(|span| span.last - span.first >= 3);
@@ -416,41 +446,81 @@ impl<G: Number> Dense<G> {
         product: &mut Vec<G>,
         row: &mut [G],
     ) {
-        let (Symbols { all, heads: n, .. }, (first, _), width) = (self.symbols, self.tags, self.width);
-        product.resize(n * width, G::ZERO);
+        let (n, (first, _), width, stride) = (self.symbols.heads, self.tags, self.width, self.stride);
+        product.resize(width, G::ZERO);
         for (word, other, side, weight) in edges(divisions.iter().copied()) {
             let own = chart.row(other).0;
             match other {
                 Part::Word(_) => {
-                    let table = &self.left[word * n * all + first..(word + 1) * n * all];
-                    G::add_dots(row, weight, (table, all), own);
+                    let table = &self.left[word * n * stride + first..(word + 1) * n * stride];
+                    G::add_dots(row, weight, (table, stride), own);
                 }
                 Part::Span(_) => {
                     let table = &self.head_word[side][word * n * width..(word + 1) * n * width];
-                    let (a, b, c) = (own, table, &mut product[..width]);
-                    let (row_stride, inner_stride, rows, inner) = (0, 1, 1, n);
-                    G::small_product(SmallProduct { a, row_stride, inner_stride, b, c, rows, inner, width });
-                    G::add_scaled(row, weight, c);
+                    G::small_product(SmallProduct::new((own, 0, 1), table, product, [1, n, width]));
+                    G::add_scaled(row, weight, product);
                 }
             }
         }
     }
 
+    /// Adds X·Wᵀ to the sums of spans, for the rows of X in `pairs`.
+    fn add_sums(&self, pairs: &[G], sums: &mut [G]) {
+        let (n, width) = (self.symbols.heads, self.width);
+        let (rows, inner) = (sums.len() / n, n * width);
+        if !self.small() {
+            let weights = Matrix::row_major(&self.by_pair, inner, width).columns(0..n);
+            return G::multiply(Matrix::row_major(pairs, rows, inner), weights, sums, true, self.parallel);
+        }
+        let mut product = vec![G::ZERO; rows * width];
+        let task = SmallProduct::new((pairs, inner, 1), &self.by_pair, &mut product, [rows, inner, width]);
+        G::small_product(task);
+        for (sums, own) in sums.chunks_exact_mut(n).zip(product.chunks_exact(width)) {
+            G::add_scaled(sums, G::ONE, &own[..n]);
+        }
+    }
+
+    /// The derivatives with respect to X, from those with respect to sums.
+    fn of_pairs(&self, sums: &[G], to: &mut [G]) {
+        let (n, width) = (self.symbols.heads, self.width);
+        let rows = sums.len() / n;
+        if !self.small() {
+            let derivatives = Matrix::row_major(sums, rows, n);
+            let heads = Matrix::row_major(&self.heads, n, n * width);
+            return G::multiply(derivatives, heads, to, false, self.parallel);
+        }
+        G::small_product(SmallProduct::new((sums, n, 1), &self.heads, to, [rows, n, n * width]));
+    }
+
+    /// Adds the derivatives with respect to the weights of heads.
+    fn add_heads(&self, sums: &[G], pairs: &[G], to: &mut [G]) {
+        let (n, width) = (self.symbols.heads, self.width);
+        let inner = sums.len() / n;
+        if !self.small() {
+            let derivatives = Matrix::row_major(sums, inner, n).transposed();
+            let pairs = Matrix::row_major(pairs, inner, n * width);
+            return G::multiply(derivatives, pairs, to, true, self.parallel);
+        }
+        let task = SmallProduct::new((sums, 1, n), pairs, to, [n, inner, n * width]);
+        G::small_product(SmallProduct { accumulate: true, ..task });
+    }
+
     /// The divisions into two spans.
     fn spread_pairs(&self, back: &mut Back<G>, chart: &Chart<G>, list: &[Span], sums: &[G]) {
         let (n, width) = (self.symbols.heads, self.width);
-        let derivatives = Matrix::row_major(sums, list.len(), n);
-        let heads = Matrix::row_major(&self.heads, n, n * width);
         let (mut pairs, mut of_pairs) = (std::mem::take(&mut back.pairs), std::mem::take(&mut back.of_pairs));
-        room(&mut pairs, list.len() * n * width);
-        room(&mut of_pairs, list.len() * n * width);
-        G::multiply(derivatives, heads, &mut of_pairs, false, self.parallel);
+        let (size, spans) = (n * width, |width: usize| chart.cells.of_width(width).len().min(self.block()));
+        room(&mut pairs, spans(3) * size);
+        room(&mut of_pairs, spans(3) * size);
+        let (own_pairs, of_own) = (&mut pairs[..list.len() * size], &mut of_pairs[..list.len() * size]);
+        self.of_pairs(sums, of_own);
         // The derivatives with respect to the rows of parts, for each division.
         let most = list.first().map_or(0, |span| span.last - span.first - 2) * width;
         let mut of_parts = std::mem::take(&mut back.parts);
-        room(&mut of_parts, list.len() * 2 * most);
-        let mut found: Vec<Spread<'_, G>> =
-            of_parts.chunks_exact_mut(2 * most).map(|own| (Vec::new(), own)).collect();
+        let widest = (3..chart.cells.longest()).map(|width| spans(width) * (width - 2)).max();
+        room(&mut of_parts, 2 * width * widest.unwrap_or(0));
+        let each = of_parts.chunks_exact_mut(2 * most).take(list.len());
+        let mut found: Vec<Spread<'_, G>> = each.map(|own| (Vec::new(), own)).collect();
         let work = |inner: &mut Inner<G>,
                     at: usize,
                     pairs: &mut [G],
@@ -458,19 +528,14 @@ impl<G: Number> Dense<G> {
                     found: &mut Spread<'_, G>| {
             inner.take(chart, &chart.divisions(list[at]).0, width);
             inner.pairs(pairs, width, n);
-            inner.square.resize(n * width, G::ZERO);
-            for (i, row) in of_pairs.chunks_exact(width).enumerate() {
-                row[..n].iter().enumerate().for_each(|(j, &x)| inner.square[j * width + i] = x);
-            }
+            inner.transpose(of_pairs, width, n);
             let (to_left, to_right) = found.1.split_at_mut(most);
             inner.times(&inner.right, &inner.square, to_left, width, n);
             inner.times(&inner.left, of_pairs, to_right, width, n);
             found.0 = std::mem::take(&mut inner.parts);
         };
-        let size = n * width;
-        for_spans(self.parallel, (&mut pairs, size), (&mut of_pairs, size), &mut found, work);
-        let all = Matrix::row_major(&pairs, list.len(), size);
-        G::multiply(derivatives.transposed(), all, &mut back.heads, true, self.parallel);
+        for_spans(self.parallel, (&mut *own_pairs, size), (of_own, size), &mut found, work);
+        self.add_heads(sums, own_pairs, &mut back.heads);
         for (parts, derivatives) in found {
             let (to_left, to_right) = derivatives.split_at(most);
             let rows = to_left.chunks_exact(width).zip(to_right.chunks_exact(width));

@@ -51,8 +51,8 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
                     products,
                     squares * n * n,
                     sets * n * s * s,
-                    sets * (2.0 * n * s * s + 2.0 * n * n * (width - n))
-                        + words * n * (2.0 * n + p + 3.0 * width),
+                    sets * (2.0 * n * s * s + n * (2.0 * n + width) * (width - n))
+                        + words * n * (padded_row::<F>(all) as f64 + 3.0 * width),
                 )
             }
         };

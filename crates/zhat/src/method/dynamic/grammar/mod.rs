@@ -36,6 +36,7 @@ mod divergence;
 mod expected;
 mod forecast;
 mod free;
+mod kernels;
 mod listed;
 mod multiplier;
 mod no_parse;

@@ -7,7 +7,7 @@
 
 use crate::numeric::parallel::prelude::*;
 
-use super::entries::{Entries, Index};
+use super::entries::{Entries, Index, Listed};
 use super::layout::PositionRows;
 use super::messages::{Lattice, each_row, normalise};
 use super::nodes::Edges;
@@ -20,6 +20,8 @@ use crate::run::Clock;
 
 /// Columns per task: one row of them and its results fit into the L1 cache.
 const COLUMNS: usize = 512;
+/// Columns of a sparse table per task.
+const SPARSE_COLUMNS: usize = 4096;
 /// Rows of log-transitions computed at a time if they are not stored in a table.
 const TILE: usize = 32;
 
@@ -27,6 +29,9 @@ impl<F: Real> Edges<'_, F> {
     /// output(j) = maxᵢ(input(i) + log-transition(i, j)) for `count` rows. If the clock signals a stop, the
     /// result is invalid.
     pub fn max_product(&self, t: usize, count: usize, input: &[F], output: &mut [F], clock: &Clock<'_>) {
+        if self.sets.is_none() && self.transitions.sparse_table(t).is_some() {
+            return self.sparse_max_product(t, input, output);
+        }
         let (before, after) = self.shape(t);
         let blocks = after.div_ceil(COLUMNS);
         let block = |k: usize| {
@@ -71,6 +76,27 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
+    /// The same over the entries of a sparse table.
+    fn sparse_max_product(&self, t: usize, input: &[F], output: &mut [F]) {
+        let Some((pattern, values)) = self.transitions.sparse_table(t) else { return };
+        let size = self.states;
+        let block = |(block, out): (usize, &mut [F]), input: &[F]| {
+            for (j, out) in (block * SPARSE_COLUMNS..).zip(out) {
+                let (sources, entries) = pattern.column(j);
+                let scores =
+                    sources.iter().zip(entries).map(|(&i, &e)| input[i as usize] + values[e as usize]);
+                *out = scores.fold(F::NEG_INFINITY, |a, b| if b > a { b } else { a });
+            }
+        };
+        for (input, output) in input.chunks_exact(size).zip(output.chunks_exact_mut(size)) {
+            if pattern.len() > 1 << 18 {
+                output.par_chunks_mut(SPARSE_COLUMNS).enumerate().for_each(|part| block(part, input));
+            } else {
+                output.chunks_mut(SPARSE_COLUMNS).enumerate().for_each(|part| block(part, input));
+            }
+        }
+    }
+
     /// The table of boundary t, if the model stores it in this form.
     fn table(&self, t: usize) -> Option<&[F]> {
         let len = self.states * self.states;
@@ -83,10 +109,10 @@ impl<F: Real> Edges<'_, F> {
 
     /// The best predecessor of j before boundary t, the smallest among ties, and the total score.
     pub fn best_before(&self, t: usize, from: &[F], j: usize, column: &mut Vec<F>) -> (usize, F) {
-        column.resize(from.len(), F::ZERO);
-        self.fill(t, Index::Range(0..from.len()), Index::Range(j..j + 1), column);
-        column.iter_mut().zip(from).for_each(|(x, &from)| *x += from);
-        first_best(column)
+        let listed = self.into_state(t, j, column);
+        listed.add(column, from);
+        let (at, best) = first_best(column);
+        if column.is_empty() { (0, best) } else { (listed.at(at), best) }
     }
 }
 
@@ -275,12 +301,12 @@ impl<F: Real> Backward for Positions<'_, F> {
             return Vec::new();
         }
         let (before, size) = (2 * t - 1, self.lattice.layout.size(t - 1));
-        let (mut column, mut score) = (vec![F::ZERO; size], 0.0);
+        let (mut column, mut score, mut listed) = (vec![F::ZERO; size], 0.0, Listed(None));
         if t < self.length {
-            self.lattice.edges.fill(t - 1, Index::Range(0..size), Index::Range(j..j + 1), &mut column);
+            listed = self.lattice.edges.into_state(t - 1, j, &mut column);
             score = self.score(t, j);
         }
-        let ways = column.iter().enumerate();
+        let ways = column.iter().enumerate().map(|(k, x)| (listed.at(k), x));
         ways.map(|(i, x)| ((before, i), self.best((before, i)) + x.to_f64() + score)).collect()
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Matrices {
     pub after: usize,
     /// D of factored transitions, or R of low-rank ones rounded up to whole strips; 0 for tables.
     pub rank: usize,
+    /// The number of entries of a sparse table; `None` for other forms.
+    pub sparse: Option<usize>,
     /// True if products go through factors of low rank.
     pub low_rank: bool,
     /// True if tiles are computed on demand.
@@ -70,8 +72,15 @@ impl Matrices {
             before: states,
             after: states,
             rank,
+            sparse: match transitions {
+                Transitions::Sparse { pattern, .. } => Some(pattern.len()),
+                _ => None,
+            },
             low_rank: matches!(transitions, Transitions::LowRank { .. }),
-            made: !matches!(transitions, Transitions::Shared(_)),
+            made: !matches!(
+                transitions,
+                Transitions::Shared(_) | Transitions::Sparse { per_step: false, .. }
+            ),
             symmetric,
             width: scratch::tile_columns::<F>(),
             strip: strip::<F>(),
@@ -80,7 +89,7 @@ impl Matrices {
 
     /// The matrices of the chosen states.
     pub fn restricted(self, before: usize, after: usize) -> Self {
-        Matrices { before, after, made: true, symmetric: false, ..self }
+        Matrices { before, after, made: true, symmetric: false, sparse: None, ..self }
     }
 
     fn panels(&self) -> usize {
@@ -111,6 +120,9 @@ impl Matrices {
         if self.low_rank {
             return ((self.before + self.after) * self.rank) as f64;
         }
+        if let Some(entries) = self.sparse {
+            return if self.made { 0.0 } else { 2.0 * entries as f64 };
+        }
         // One extra row per tile keeps strips apart in memory.
         let rows = self.before + self.before.div_ceil(scratch::ROWS);
         if self.made { 0.0 } else { rows as f64 * self.columns() }
@@ -121,6 +133,9 @@ impl Matrices {
     pub fn product(&self, down: usize, across: usize, directed: bool) -> Scratch {
         if self.low_rank && !directed {
             return self.passes(down + across);
+        }
+        if let Some(entries) = self.sparse {
+            return self.sparse_scratch(entries, directed);
         }
         let both = self.symmetric && !directed;
         let (down, across) = if both { (down + across, down + across) } else { (down, across) };
@@ -144,11 +159,26 @@ impl Matrices {
             let packed = threads * scratch::ROWS * (count + self.rank);
             return Scratch { rows: pairs + passes.rows, tiles: passes.tiles + packed as f64 };
         }
+        if let Some(entries) = self.sparse {
+            // The sums of all entries, in parts.
+            let rows = pairs + entries as f64;
+            return Scratch { rows, tiles: 0.0 }.then(self.sparse_scratch(entries, false));
+        }
         self.tiled_gradient(pairs, count, threads)
+    }
+
+    /// Scratch for the matrix of one step, by rows and by columns; with `directed`, also for M∘D.
+    fn sparse_scratch(&self, entries: usize, directed: bool) -> Scratch {
+        let made = if self.made { 2 } else { 0 };
+        let more = if directed { 2 } else { 0 };
+        Scratch { rows: ((made + more) * entries) as f64, tiles: 0.0 }
     }
 
     /// The same if the derivative has a direction.
     pub fn directed_gradient(&self, count: usize, threads: usize) -> Scratch {
+        if let Some(entries) = self.sparse {
+            return self.gradient(count, threads).then(self.sparse_scratch(entries, true));
+        }
         if !self.low_rank {
             return self.gradient(count, threads);
         }
@@ -207,6 +237,6 @@ impl Matrices {
 
     /// How many of `pairs` pairs are gathered at a time for the gradient.
     pub fn gathered_edges(&self, pairs: usize) -> usize {
-        pairs.min(gradient::gathered_edges(self.before.max(self.after), self.low_rank))
+        pairs.min(gradient::gathered_edges(self.before.max(self.after), self.low_rank, self.sparse.is_some()))
     }
 }

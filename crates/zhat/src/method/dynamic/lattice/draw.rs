@@ -6,6 +6,7 @@
 //! xₜ₊₁ ~ V(·, r) exp wₜ₊₁ then depends only on r. Each block of samples has its own random stream.
 
 use super::best::SegmentPath;
+use super::entries::Listed;
 use super::layout::PositionRows;
 use super::messages::{Lattice, normalise};
 use super::nodes::add;
@@ -97,13 +98,16 @@ impl<F: Real> Lattice<'_, F> {
                     });
                 }
                 None => each_group(&before, |before, group| {
-                    match before {
-                        None => logs.fill(F::ZERO),
+                    let listed = match before {
+                        None => {
+                            logs.fill(F::ZERO);
+                            Listed(None)
+                        }
                         Some(i) => self.steps.log_row(s - 1, i, &mut logs),
-                    }
-                    add(&mut logs, &weights);
+                    };
+                    listed.add(&mut logs, &weights);
                     let law = Cumulative::new(&mut logs);
-                    group.iter().for_each(|&x| states[x] = law.at(of_state[x]));
+                    group.iter().for_each(|&x| states[x] = listed.at(law.at(of_state[x])));
                 }),
             }
             if self.segments.is_none() {

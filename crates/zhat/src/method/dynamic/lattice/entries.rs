@@ -60,6 +60,39 @@ impl Index<'_> {
     }
 }
 
+/// The states that a row or column of a matrix is computed for: those of a list in ascending order, or all.
+/// Transitions of other states are impossible.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed<'a>(pub Option<&'a [u32]>);
+
+impl<'a> Listed<'a> {
+    /// State k of the list.
+    pub fn at(self, k: usize) -> usize {
+        self.0.map_or(k, |list| list[k] as usize)
+    }
+
+    /// values(k) ← values(k) + row(state k).
+    pub fn add<F: Real>(self, values: &mut [F], row: &[F]) {
+        match self.0 {
+            None => F::add_to(values, row),
+            Some(list) => values.iter_mut().zip(list).for_each(|(x, &j)| *x += row[j as usize]),
+        }
+    }
+
+    /// Writes −∞ for the other states, of `len` in all.
+    pub fn spread<F: Real>(self, values: &mut Vec<F>, len: usize) {
+        let Some(list) = self.0 else { return };
+        let mut all = vec![F::NEG_INFINITY; len];
+        list.iter().zip(&*values).for_each(|(&j, &x)| all[j as usize] = x);
+        *values = all;
+    }
+
+    /// The states as an index, of `len` states in all.
+    pub fn index(self, len: usize) -> Index<'a> {
+        self.0.map_or(Index::Range(0..len), Index::List)
+    }
+}
+
 /// The log-transitions of a lattice: table t leads from layer t to layer t + 1.
 pub(crate) trait Entries<F: Real>: Sync {
     /// The number of states of the layers before and after boundary t.
@@ -85,8 +118,10 @@ impl<'a, F: Real> ChainEntries<'a, F> {
         let size = self.states * self.states;
         match self.transitions {
             Transitions::Shared(table) => Some(table),
-            Transitions::PerStep(tables) => Some(&tables[t * size..(t + 1) * size]),
-            Transitions::Factored { .. } | Transitions::LowRank { .. } => None,
+            Transitions::PerStep(tables) | Transitions::PerSequence(tables) => {
+                Some(&tables[t * size..(t + 1) * size])
+            }
+            Transitions::Factored { .. } | Transitions::LowRank { .. } | Transitions::Sparse { .. } => None,
         }
     }
 }
@@ -97,7 +132,7 @@ impl<F: Real> Entries<F> for ChainEntries<'_, F> {
     }
 
     fn shared(&self) -> bool {
-        !matches!(self.transitions, Transitions::PerStep(_))
+        self.transitions.shared()
     }
 
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
@@ -105,7 +140,12 @@ impl<F: Real> Entries<F> for ChainEntries<'_, F> {
         if rows.len() == 0 || columns.len() == 0 {
             return;
         }
-        if let Some(table) = self.table(t) {
+        if let Some((pattern, values)) = self.transitions.sparse_table(t) {
+            for (r, out) in out.chunks_exact_mut(columns.len()).take(rows.len()).enumerate() {
+                let i = rows.at(r);
+                scatter(pattern.row(i), &values[pattern.starts()[i]..], &columns, out);
+            }
+        } else if let Some(table) = self.table(t) {
             for (r, out) in out.chunks_exact_mut(columns.len()).take(rows.len()).enumerate() {
                 let row = &table[rows.at(r) * self.states..][..self.states];
                 match &columns {
@@ -134,6 +174,35 @@ impl<F: Real> Entries<F> for ChainEntries<'_, F> {
                     for (out, row) in out.chunks_mut(width).zip(tile.chunks_exact(r.len() / rank)) {
                         out[..row.len()].copy_from_slice(row);
                     }
+                }
+            }
+        }
+    }
+}
+
+/// out(k) ← the value of column k of a sparse row, or −∞ if the row has no such entry.
+fn scatter<F: Real>(targets: &[u32], values: &[F], columns: &Index<'_>, out: &mut [F]) {
+    out.fill(F::NEG_INFINITY);
+    match columns {
+        Index::Range(range) => {
+            let first = targets.partition_point(|&j| (j as usize) < range.start);
+            for (&j, &value) in targets.iter().zip(values).skip(first) {
+                if j as usize >= range.end {
+                    break;
+                }
+                out[j as usize - range.start] = value;
+            }
+        }
+        Index::List(list) => {
+            // Lists often name the entries of the row in order, so the next entry is tried first.
+            let mut next = 0;
+            for (x, j) in out.iter_mut().zip(*list) {
+                let found = match targets.get(next) {
+                    Some(target) if target == j => Ok(next),
+                    _ => targets.binary_search(j),
+                };
+                if let Ok(k) = found {
+                    (*x, next) = (values[k], k + 1);
                 }
             }
         }
@@ -196,6 +265,7 @@ mod tests {
                 left: numbers(states * rank).into(),
                 right: numbers(states * rank).into(),
             },
+            Transitions::banded(states, 3, 2, &numbers(states * 6)).unwrap(),
         ];
         let lists: [&[u32]; 4] = [&[3, 4, 5, 6], &[7, 2, 2, 9, 0], &[1], &[]];
         let indices = || lists.into_iter().map(Index::List).chain([Index::Range(2..9), Index::Range(0..10)]);
@@ -212,9 +282,12 @@ mod tests {
                     for at in 0..out.len() {
                         let (i, j) = (rows.at(at / columns.len()), columns.at(at % columns.len()));
                         let want = transitions.score(states, 1, i, j);
-                        assert!((out[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                        let close = |x: F, y: f64| {
+                            x.to_f64() == y || (x.to_f64() - y).abs() <= 8.0 * F::EPSILON.to_f64()
+                        };
+                        assert!(close(out[at], want), "({i}, {j})");
                         let want = transitions.score(states, 1, sets[1][i] as usize, sets[0][j] as usize);
-                        assert!((part[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                        assert!(close(part[at], want), "({i}, {j})");
                     }
                 }
             }

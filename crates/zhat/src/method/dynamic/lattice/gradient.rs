@@ -5,6 +5,7 @@
 //! sequences is M ∘ Σ aᵀw, one product. With a scaled to largest entry 1, it loses at most N·TINY·Σw. If w is
 //! too large for that, the position is computed in the log domain, row by row.
 
+use super::entries::Listed;
 use super::messages::{Lattice, Messages, each_row};
 use crate::error::Result;
 use crate::numeric::{Aligned, Real};
@@ -27,8 +28,11 @@ pub(super) fn gathered(states: usize) -> usize {
 }
 
 /// The same for the gradient of the transitions. With factors of low rank, few rows suffice: each chunk reads
-/// and writes N·R numbers.
-pub(super) fn gathered_edges(states: usize, low_rank: bool) -> usize {
+/// and writes N·R numbers. With sparse tables fewer suffice: each chunk reads and writes one number per entry.
+pub(super) fn gathered_edges(states: usize, low_rank: bool, sparse: bool) -> usize {
+    if sparse && states > FEW_STATES {
+        return (GATHERED_NUMBERS / 8 / states).max(16);
+    }
     if low_rank && states > FEW_STATES {
         return (2 * GATHERED_NUMBERS / states).max(16);
     }
@@ -57,7 +61,8 @@ impl<F: Real> Lattice<'_, F> {
     ) -> Result<()> {
         let pairs = self.pairs(messages, |b| cotangent[b] != 0.0);
         let low_rank = matches!(gradient, TransitionGradient::LowRank { .. });
-        let most = gathered_edges(self.layout.largest(), low_rank);
+        let sparse = matches!(gradient, TransitionGradient::Sparse { .. }) && self.edges.sets.is_none();
+        let most = gathered_edges(self.layout.largest(), low_rank, sparse);
         let (mut left, mut right) = (Aligned::default(), Aligned::default());
         let mut scales = Vec::new();
         for chunk in pairs.chunk_by(|a, b| self.steps.shared() || a.0 == b.0) {
@@ -89,9 +94,9 @@ impl<F: Real> Lattice<'_, F> {
                         continue;
                     }
                     let factor = F::from_f64(factor);
-                    self.extreme_edges(messages, t, place, |i, row, _| {
+                    self.extreme_edges(messages, t, place, |i, listed, row| {
                         row.iter_mut().for_each(|x| *x *= factor);
-                        self.edges.add_row(t, i, row, gradient);
+                        self.edges.add_row(t, i, (listed, row), gradient);
                     });
                 }
             }
@@ -172,18 +177,17 @@ impl<F: Real> Lattice<'_, F> {
         room - 2.0 * (size as f64).ln() - (products as f64).ln() - 2.0
     }
 
-    /// Calls `add` with i, ξₜ(i, ·) and ln ξₜ(i, ·) for each row of positive weight, computed in the log
-    /// domain.
+    /// Calls `add` with i, the possible states after it and their ξₜ(i, ·) for each row of positive weight,
+    /// computed in the log domain.
     pub(super) fn extreme_edges(
         &self,
         messages: &Messages<F>,
         t: usize,
         place: usize,
-        mut add: impl FnMut(usize, &mut [F], &[F]),
+        mut add: impl FnMut(usize, Listed<'_>, &mut [F]),
     ) {
         let (before, after) = self.steps.shape(t);
-        let (mut weights, mut logs, mut row) =
-            (vec![F::ZERO; after], vec![F::ZERO; after], vec![F::ZERO; after]);
+        let (mut weights, mut row) = (vec![F::ZERO; after], Vec::new());
         let shift = self.log_weights(messages, place, t, &mut weights);
         let norm = messages.norm(place, t);
         for i in 0..before {
@@ -191,14 +195,13 @@ impl<F: Real> Lattice<'_, F> {
             if la + messages.backward.row(place, t)[i].to_f64() - norm < F::TINY.to_f64().ln() {
                 continue;
             }
-            self.steps.log_row(t, i, &mut logs);
+            let listed = self.steps.log_row(t, i, &mut row);
             // In double precision: the terms may be far larger than their sum.
-            for ((x, log), &w) in row.iter_mut().zip(&mut logs).zip(&weights) {
-                *log = F::from_f64(la + log.to_f64() + w.to_f64() + shift);
-                *x = *log;
+            for (k, x) in row.iter_mut().enumerate() {
+                *x = F::from_f64(la + x.to_f64() + weights[listed.at(k)].to_f64() + shift);
             }
             F::exp_in_place(&mut row);
-            add(i, &mut row, &logs);
+            add(i, listed, &mut row);
         }
     }
 }

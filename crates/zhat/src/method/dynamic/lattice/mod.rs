@@ -38,7 +38,7 @@ pub(crate) use cost::{
 pub(crate) use direction::expectation_window;
 pub use direction::{Directed, Direction};
 pub(crate) use draw::BLOCK;
-pub(crate) use entries::{ChainEntries, Entries, Index};
+pub(crate) use entries::{ChainEntries, Entries, Index, Listed};
 pub(crate) use layout::PositionRows;
 pub use messages::{Lattice, Messages};
 pub(crate) use narrow::{is_narrow, narrow_numbers};

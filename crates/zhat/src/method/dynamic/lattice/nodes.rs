@@ -1,6 +1,6 @@
 //! Node scores of a lattice, and the mapping of its edges to the model's transitions.
 
-use super::entries::{ChainEntries, Entries, Index};
+use super::entries::{ChainEntries, Entries, Index, Listed};
 use crate::model::{Chain, Transitions};
 use crate::numeric::{Real, exp_in_place, log_sum_exp};
 use crate::query::sequence::TransitionGradient;
@@ -89,18 +89,46 @@ impl<F: Real> Edges<'_, F> {
         self.sets.as_ref().map_or((i, j), |sets| (sets[t].0[i] as usize, sets[t].1[j] as usize))
     }
 
-    /// Adds `weights[j]` to the gradient with respect to log-transition(i, j) of boundary t.
-    pub fn add_row(&self, t: usize, i: usize, weights: &[F], gradient: &mut TransitionGradient<F>) {
-        for (j, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
-            self.add_entry(t, (i, j), weight, gradient);
+    /// Adds `weights[k]` to the gradient with respect to log-transition(i, j) of boundary t, where j is state k
+    /// of the list.
+    pub fn add_row(
+        &self,
+        t: usize,
+        i: usize,
+        (listed, weights): (Listed<'_>, &[F]),
+        gradient: &mut TransitionGradient<F>,
+    ) {
+        for (k, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
+            self.add_entry(t, (i, listed.at(k)), weight, gradient);
         }
     }
 
-    /// Adds `weights[i]` to the gradient with respect to log-transition(i, j) of boundary t.
-    pub fn add_column(&self, t: usize, j: usize, weights: &[F], gradient: &mut TransitionGradient<F>) {
-        for (i, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
-            self.add_entry(t, (i, j), weight, gradient);
+    /// Adds `weights[k]` to the gradient with respect to log-transition(i, j) of boundary t, where i is state k
+    /// of the list.
+    pub fn add_column(
+        &self,
+        t: usize,
+        j: usize,
+        (listed, weights): (Listed<'_>, &[F]),
+        gradient: &mut TransitionGradient<F>,
+    ) {
+        for (k, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
+            self.add_entry(t, (listed.at(k), j), weight, gradient);
         }
+    }
+
+    /// The log-transitions into state j across boundary t, from the states of the returned list.
+    pub fn into_state(&self, t: usize, j: usize, out: &mut Vec<F>) -> Listed<'_> {
+        if let (None, Some((pattern, values))) = (&self.sets, self.transitions.sparse_table(t)) {
+            let (sources, entries) = pattern.column(j);
+            out.clear();
+            out.extend(entries.iter().map(|&e| values[e as usize]));
+            return Listed(Some(sources));
+        }
+        let before = self.shape(t).0;
+        out.resize(before, F::ZERO);
+        self.fill(t, Index::Range(0..before), Index::Range(j..j + 1), out);
+        Listed(None)
     }
 
     fn add_entry(&self, t: usize, (i, j): (usize, usize), weight: F, gradient: &mut TransitionGradient<F>) {
@@ -108,7 +136,16 @@ impl<F: Real> Edges<'_, F> {
         let (i, j) = self.states_of(t, i, j);
         match gradient {
             TransitionGradient::Shared(table) => table[i * n + j] += weight,
-            TransitionGradient::PerStep(tables) => tables[(t * n + i) * n + j] += weight,
+            TransitionGradient::PerStep(tables) | TransitionGradient::PerSequence(tables) => {
+                tables[(t * n + i) * n + j] += weight;
+            }
+            TransitionGradient::Sparse { values, .. } => {
+                let Transitions::Sparse { pattern, per_step, .. } = self.transitions else { return };
+                let first = if *per_step { t * pattern.len() } else { 0 };
+                if let Some(e) = pattern.entry(i, j) {
+                    values[first + e] += weight;
+                }
+            }
             TransitionGradient::Factored { left: to_left, right: to_right } => {
                 let Transitions::Factored { left, .. } = self.transitions else { return };
                 let right = self.transitions.right().unwrap_or(left);
@@ -147,7 +184,7 @@ impl<F: Real> Entries<F> for Edges<'_, F> {
     }
 
     fn shared(&self) -> bool {
-        self.sets.is_none() && !matches!(self.transitions, Transitions::PerStep(_))
+        self.sets.is_none() && self.transitions.shared()
     }
 
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
@@ -166,6 +203,10 @@ pub(crate) fn zero_gradient<F: Real>(transitions: &Transitions<F>) -> Transition
     match transitions {
         Transitions::Shared(values) => TransitionGradient::Shared(zeros(values.len())),
         Transitions::PerStep(values) => TransitionGradient::PerStep(zeros(values.len())),
+        Transitions::PerSequence(values) => TransitionGradient::PerSequence(zeros(values.len())),
+        Transitions::Sparse { values, .. } => {
+            TransitionGradient::Sparse { values: zeros(values.len()), shape: transitions.sparse_shape() }
+        }
         Transitions::Factored { left, right } => TransitionGradient::Factored {
             left: zeros(left.len()),
             right: right.as_ref().map(|right| zeros(right.len())),

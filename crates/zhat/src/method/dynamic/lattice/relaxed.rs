@@ -18,6 +18,7 @@
 //! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML
 //! (2022), Algorithm 4.
 
+use super::entries::Listed;
 use super::layout::{PositionRows, Rows};
 use super::messages::{Lattice, each, normalise};
 use super::nodes::add;
@@ -74,7 +75,8 @@ impl<F: Real> Lattice<'_, F> {
             let t = open - 1;
             let mut states = vec![F::ZERO; self.layout.size(t)];
             if let Some(j) = next {
-                self.steps.log_column(t, j, &mut states);
+                let listed = self.steps.log_column(t, j, &mut states);
+                listed.spread(&mut states, self.layout.size(t));
             }
             add(&mut states, forward.row(place, t));
             normalise(&mut states);
@@ -122,7 +124,7 @@ impl<F: Real> Lattice<'_, F> {
             through(&mut states, of_states, temperature);
             add(to.left.row_mut(place, end), &states);
             if let Some(j) = behind {
-                self.edges.add_column(end, j, &states, gradient);
+                self.edges.add_column(end, j, (Listed(None), &states), gradient);
             }
             through(&mut lengths, of_lengths, temperature);
             for (d, &weight) in lengths.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
@@ -230,11 +232,11 @@ impl<F: Real> Lattice<'_, F> {
             row.zip(&output[place * size..]).for_each(|((x, &a), &y)| *x += a * y);
         }
         // The terms of sums that underflow are weighed in the log domain.
-        let mut weights = vec![F::ZERO; size];
+        let mut weights = Vec::new();
         for (place, j) in doubtful {
             let v = after[place * next + j];
-            self.steps.log_column(t, j, &mut weights);
-            add(&mut weights, forward.row(place, t));
+            let listed = self.steps.log_column(t, j, &mut weights);
+            listed.add(&mut weights, forward.row(place, t));
             let total = F::log_sum_exp(&weights);
             if v == F::ZERO || total == f64::NEG_INFINITY {
                 continue;
@@ -242,8 +244,9 @@ impl<F: Real> Lattice<'_, F> {
             for x in &mut weights {
                 *x = F::from_f64((x.to_f64() - total).exp() * v.to_f64());
             }
-            add(rows.row_mut(place, t), &weights);
-            self.edges.add_column(t, j, &weights, gradient);
+            let row = rows.row_mut(place, t);
+            weights.iter().enumerate().for_each(|(k, &x)| row[listed.at(k)] += x);
+            self.edges.add_column(t, j, (listed, &weights), gradient);
         }
     }
 }

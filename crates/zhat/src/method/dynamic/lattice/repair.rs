@@ -2,7 +2,6 @@
 //! the log domain.
 
 use super::messages::Lattice;
-use super::nodes::add;
 use super::steps::Factors;
 use crate::numeric::Real;
 use crate::run::Clock;
@@ -19,9 +18,8 @@ impl<F: Real> Lattice<'_, F> {
         if let Some(factors) = self.steps.low_rank(t) {
             return self.repair_low_rank(factors, true, (place, t + 1), before, &doubtful, row);
         }
-        self.repair(t, place, t + 1, &doubtful, row, clock, |j, logs| {
-            self.steps.log_column(t, j, logs);
-            add(logs, before);
+        self.repair(place, t + 1, &doubtful, row, clock, |j, logs| {
+            self.steps.log_column(t, j, logs).add(logs, before);
         });
     }
 
@@ -43,9 +41,8 @@ impl<F: Real> Lattice<'_, F> {
         if let Some(factors) = self.steps.low_rank(t) {
             return self.repair_low_rank(factors, false, (place, t), &after, &doubtful, row);
         }
-        self.repair(t, place, t, &doubtful, row, clock, |i, logs| {
-            self.steps.log_row(t, i, logs);
-            add(logs, &after);
+        self.repair(place, t, &doubtful, row, clock, |i, logs| {
+            self.steps.log_row(t, i, logs).add(logs, &after);
         });
     }
 
@@ -80,22 +77,19 @@ impl<F: Real> Lattice<'_, F> {
 
     /// Recomputes the doubtful entries of a row from the logarithms that `logs` writes for an entry. If the
     /// clock signals a stop, the result is invalid.
-    #[allow(clippy::too_many_arguments)]
     fn repair(
         &self,
-        t: usize,
         place: usize,
         layer: usize,
         doubtful: &[u32],
         row: &mut [F],
         clock: &Clock<'_>,
-        logs: impl Fn(usize, &mut [F]),
+        logs: impl Fn(usize, &mut Vec<F>),
     ) {
         if doubtful.is_empty() {
             return;
         }
-        let (before, after) = self.steps.shape(t);
-        let mut terms = vec![F::ZERO; if layer > t { before } else { after }];
+        let mut terms = Vec::new();
         let mut node = vec![F::ZERO; row.len()];
         self.add_node(place, layer, &mut node);
         for &j in doubtful {
@@ -136,10 +130,9 @@ impl<F: Real> Lattice<'_, F> {
             return factors.least;
         }
         *self.least[if self.steps.shared() { 0 } else { t }].get_or_init(|| {
-            let (before, after) = self.steps.shape(t);
-            let mut row = vec![F::ZERO; after];
+            let mut row = Vec::new();
             let mut least = F::ZERO;
-            for i in 0..before {
+            for i in 0..self.steps.shape(t).0 {
                 self.steps.log_row(t, i, &mut row);
                 least = row.iter().fold(least, |a, &x| if x < a && x > F::NEG_INFINITY { x } else { a });
             }

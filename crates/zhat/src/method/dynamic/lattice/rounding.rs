@@ -46,7 +46,10 @@ fn roundings_through_factors(terms: f64, rank: f64) -> f64 {
 fn all_possible<F: Real>(transitions: &Transitions<F>) -> bool {
     match transitions {
         Transitions::Factored { .. } => true,
-        Transitions::Shared(values) | Transitions::PerStep(values) => F::least(values) > F::NEG_INFINITY,
+        Transitions::Shared(values) | Transitions::PerStep(values) | Transitions::PerSequence(values) => {
+            F::least(values) > F::NEG_INFINITY
+        }
+        Transitions::Sparse { .. } => false,
         Transitions::LowRank { left, right } => {
             F::least(left) > F::NEG_INFINITY && F::least(right) > F::NEG_INFINITY
         }
@@ -80,6 +83,8 @@ pub(crate) fn rounding<F: Real>(transitions: &Transitions<F>, sizes: &Sizes) -> 
         Transitions::LowRank { left, .. } => {
             roundings_through_factors(terms, left.len() as f64 / states as f64)
         }
+        // Entries of a row or column are added one after the other.
+        Transitions::Sparse { pattern, .. } => terms.min(pattern.largest() as f64),
         _ => roundings::<F>(terms, backward || mirrored),
     };
     let sums = sums + others;
@@ -101,6 +106,10 @@ mod tests {
         let transitions = match chain.transitions() {
             Transitions::Shared(values) => Transitions::Shared(wide(values)),
             Transitions::PerStep(values) => Transitions::PerStep(wide(values)),
+            Transitions::PerSequence(values) => Transitions::PerSequence(wide(values)),
+            Transitions::Sparse { pattern, values, per_step } => {
+                Transitions::Sparse { pattern: pattern.clone(), values: wide(values), per_step: *per_step }
+            }
             Transitions::Factored { left, right } => {
                 Transitions::Factored { left: wide(left), right: right.as_ref().map(|right| wide(right)) }
             }
@@ -132,6 +141,9 @@ mod tests {
             TransitionForm::Factored { rank: 5, tied: false },
             TransitionForm::Factored { rank: 5, tied: true },
             TransitionForm::LowRank { rank: 5 },
+            TransitionForm::Sparse { entries: 4, per_step: false },
+            TransitionForm::Sparse { entries: 9, per_step: true },
+            TransitionForm::PerSequence,
         ];
         let mut seed = 0;
         for transitions in forms {

@@ -8,13 +8,13 @@
 //!
 //! Time O(B·T·N²/64 + B·T·L·N), memory N² bits for each table and 4·B·T·N bits. For low-rank transitions, only
 //! the existing factors are stored, N·R bits, and each row of a table is the union of at most R sets of states:
-//! time O(B·T·N²·R/64).
+//! time O(B·T·N²·R/64). If p is sparse, its entries are visited instead of bits: time O(B·T·(E + N)).
 
 use super::entries::{Entries, Index};
 use super::messages::Lattice;
 use super::nodes::Edges;
 use crate::error::Result;
-use crate::model::Transitions;
+use crate::model::{Pattern, Transitions};
 use crate::numeric::Real;
 use crate::run::Clock;
 
@@ -54,8 +54,7 @@ pub(super) fn forbidden<F: Real>(
             clock.check()?;
             let to = entered.row_mut(place, t + 1);
             for i in members(left.row(place, t)) {
-                let row = of_p.row(i);
-                to.iter_mut().zip(row).for_each(|(x, y)| *x |= y);
+                of_p.join_row(i, to);
             }
         }
     }
@@ -73,11 +72,10 @@ pub(super) fn forbidden<F: Real>(
             } else {
                 let next = entering.row(place, t + 1);
                 for i in members(left.row(place, t)) {
-                    let row = of_p.row(i);
-                    if meet(row, next) {
+                    let [on, missing] = of_p.leads(i, next, &mut of_q);
+                    if on {
                         leaving.row_mut(place, t)[i / 64] |= 1 << (i % 64);
-                        let other = of_q.row(i);
-                        found[b] |= row.iter().zip(other).zip(next).any(|((p, q), next)| p & !q & next != 0);
+                        found[b] |= missing;
                     }
                 }
             }
@@ -146,11 +144,11 @@ struct Tables<'a, F: Real> {
     zeros: bool,
     at: Option<usize>,
     words: usize,
-    /// One row per state; empty for low-rank transitions.
+    /// One row per state; empty for low-rank and sparse transitions.
     bits: Vec<u64>,
     /// For low-rank transitions: the targets of each intermediate state.
     targets: Vec<u64>,
-    /// The row of a low-rank table.
+    /// The row of a low-rank or sparse table.
     row: Vec<u64>,
 }
 
@@ -178,6 +176,9 @@ impl<'a, F: Real> Tables<'a, F> {
         self.bits.clear();
         let (before, after) = self.edges.shape(t);
         self.words = after.div_ceil(64);
+        if self.sparse().is_some() {
+            return;
+        }
         let mut row = vec![F::ZERO; after];
         if let Some((left, right)) = self.factors() {
             let rank = left.len() / before;
@@ -196,8 +197,59 @@ impl<'a, F: Real> Tables<'a, F> {
         }
     }
 
+    /// The states that state i of a sparse table leads to.
+    fn targets(&self, i: usize) -> Option<impl Iterator<Item = usize> + 'a> {
+        let (pattern, values) = self.sparse()?;
+        let row = pattern.row(i).iter().zip(&values[pattern.starts()[i]..]);
+        Some(row.filter(|(_, x)| **x > F::NEG_INFINITY).map(|(&j, _)| j as usize))
+    }
+
+    /// The table of the boundary, if the transitions are sparse.
+    fn sparse(&self) -> Option<(&'a Pattern, &'a [F])> {
+        self.edges.transitions.sparse_table(self.at.unwrap_or(0))
+    }
+
+    /// Adds the states that state i leads to.
+    fn join_row(&mut self, i: usize, to: &mut [u64]) {
+        match self.targets(i) {
+            Some(targets) => targets.for_each(|j| to[j / 64] |= 1 << (j % 64)),
+            None => to.iter_mut().zip(self.row(i)).for_each(|(x, y)| *x |= y),
+        }
+    }
+
+    /// Whether state i leads to a state of `next`, and whether it does where `other` has no such transition.
+    fn leads(&mut self, i: usize, next: &[u64], other: &mut Self) -> [bool; 2] {
+        let (mut on, mut missing) = (false, false);
+        if let Some(targets) = self.targets(i) {
+            for j in targets.filter(|j| next[j / 64] & (1 << (j % 64)) != 0) {
+                (on, missing) = (true, missing || !other.has(i, j));
+            }
+            return [on, missing];
+        }
+        let row = self.row(i);
+        if meet(row, next) {
+            let other = other.row(i);
+            (on, missing) = (true, row.iter().zip(other).zip(next).any(|((p, q), next)| p & !q & next != 0));
+        }
+        [on, missing]
+    }
+
+    /// Whether the transition from i to j exists.
+    fn has(&mut self, i: usize, j: usize) -> bool {
+        match self.sparse() {
+            Some((pattern, values)) => pattern.entry(i, j).is_some_and(|e| values[e] > F::NEG_INFINITY),
+            None => self.row(i)[j / 64] & (1 << (j % 64)) != 0,
+        }
+    }
+
     /// The states that state i leads to.
     fn row(&mut self, i: usize) -> &[u64] {
+        if let Some(targets) = self.targets(i) {
+            self.row.clear();
+            self.row.resize(self.words, 0);
+            targets.for_each(|j| self.row[j / 64] |= 1 << (j % 64));
+            return &self.row;
+        }
         let Some((left, _)) = self.factors() else { return &self.bits[i * self.words..][..self.words] };
         let rank = self.targets.len() / self.words;
         self.row.clear();
@@ -215,7 +267,10 @@ impl<F: Real> Edges<'_, F> {
     /// True if some transition has weight zero. Products of embeddings never have weight zero.
     fn has_zeros(&self) -> bool {
         match self.transitions {
-            Transitions::Shared(values) | Transitions::PerStep(values) => values.contains(&F::NEG_INFINITY),
+            Transitions::Shared(values) | Transitions::PerStep(values) | Transitions::PerSequence(values) => {
+                values.contains(&F::NEG_INFINITY)
+            }
+            Transitions::Sparse { .. } => true,
             Transitions::Factored { .. } => false,
             Transitions::LowRank { left, right } => {
                 left.contains(&F::NEG_INFINITY) || right.contains(&F::NEG_INFINITY)

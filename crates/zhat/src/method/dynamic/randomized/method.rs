@@ -154,6 +154,10 @@ impl RandomizedForward {
 
     pub(super) fn check_for<M: SequenceModel>(&self, model: &M) -> Result<()> {
         self.check()?;
+        if model.chain().separate() {
+            let message = "randomized does not apply to transitions per sequence; use forward-backward";
+            return Err(Error::argument("transitions", message));
+        }
         let message = match self {
             s if s.error.is_some() && !s.is_unbiased() => {
                 "error cannot be kept by the selection `top`, which is biased; use `threshold`"

@@ -208,7 +208,21 @@ pub(crate) fn global_scores<F: Real>(entries: &ChainEntries<'_, F>, tables: usiz
             let of = |i| [terms(i, left, &of_right), terms(i, right, &of_left)].concat();
             (0..states).map(|i| numeric::log_sum_exp(&of(i))).collect()
         }
-        Transitions::Shared(_) | Transitions::PerStep(_) => {
+        Transitions::Sparse { pattern, values, .. } => {
+            // Sums of the weights of the entries of each row and column.
+            let mut terms = vec![Vec::new(); states];
+            for table in values.chunks_exact(pattern.len().max(1)) {
+                for i in 0..states {
+                    let from = pattern.starts()[i];
+                    for (&j, x) in pattern.row(i).iter().zip(&table[from..]) {
+                        terms[i].push(x.to_f64());
+                        terms[j as usize].push(x.to_f64());
+                    }
+                }
+            }
+            terms.iter().map(|terms| numeric::log_sum_exp(terms)).collect()
+        }
+        Transitions::Shared(_) | Transitions::PerStep(_) | Transitions::PerSequence(_) => {
             let all: Vec<u32> = (0..states as u32).collect();
             let (zeros, mut sums) = (vec![F::ZERO; states], vec![F::ZERO; states]);
             let mut total = vec![f64::NEG_INFINITY; states];

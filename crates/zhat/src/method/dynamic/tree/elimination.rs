@@ -10,7 +10,8 @@
 //!
 //! also without subtraction, so that small probabilities are as accurate as large ones. These probabilities
 //! for one v come from the elimination of all other words, by back substitution. Eliminating one half of the
-//! words, and then the other half, and so on recursively, gives all v in O(T³).
+//! words, and then the other half, and so on recursively, gives all v in O(T³). All v of a half share the words
+//! eliminated before, so back substitution works on rows of words v.
 //!
 //! With a single root, arcs from the root have weights of order ε → 0: of all trees, those with one root
 //! remain.
@@ -21,37 +22,101 @@
 
 use std::ops::Range;
 
-use super::number::{Number, dot, sum};
+use super::number::{Number, sum};
 use crate::error::Result;
+use crate::numeric::simd::{self, Kernel};
 use crate::run::Clock;
 
-/// A walk on some of the words: p(d, h) for d and h in a range, then the step to the root.
-#[derive(Clone)]
+/// Rows are padded to multiples of this length, with zeros, and worked on in pieces of it.
+const PIECE: usize = 8;
+
+/// A walk on some of the words: p(d, h) for d and h in a range, padding, and the step to the root.
 pub struct Walk<N> {
     words: Range<usize>,
     rows: Vec<N>,
 }
 
-/// An eliminated word: the steps to the words that were left, and to the root, given that it is left.
-pub struct Eliminated<N> {
+/// An eliminated word.
+struct Eliminated<N> {
     word: usize,
+    /// The words that were left.
     others: Range<usize>,
-    steps: Vec<N>,
+    /// The place of the steps to them in [`Elimination::steps`].
+    first: usize,
+    /// The step to the root.
     root: N,
-    /// s: the weight of leaving the word.
-    pub leaving: N,
+}
+
+/// Eliminated words, with their steps given that they are left.
+struct Elimination<N> {
+    words: Vec<Eliminated<N>>,
+    steps: Vec<N>,
+    /// s of each word: the weight of leaving it.
+    leaving: Vec<N>,
+}
+
+impl<N> Elimination<N> {
+    /// Room for the elimination of some of the words of a walk.
+    fn with_capacity(words: usize) -> Self {
+        let steps = Vec::with_capacity(words * (words + 1).next_multiple_of(PIECE));
+        Elimination { words: Vec::with_capacity(words), steps, leaving: Vec::with_capacity(words) }
+    }
+
+    fn clear(&mut self) {
+        self.words.clear();
+        self.steps.clear();
+        self.leaving.clear();
+    }
+}
+
+/// Buffers to be reused: a recursion over ever fewer words would allocate many.
+struct Pool<N>(Vec<Vec<N>>);
+
+impl<N: Number> Pool<N> {
+    /// `len` zeros.
+    fn zeros(&mut self, len: usize) -> Vec<N> {
+        let mut buffer = self.0.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.resize(len, N::ZERO);
+        buffer
+    }
+
+    fn copy(&mut self, from: &[N]) -> Vec<N> {
+        let mut buffer = self.0.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(from);
+        buffer
+    }
+
+    fn give(&mut self, buffer: Vec<N>) {
+        self.0.push(buffer);
+    }
+}
+
+/// Sums over all trees: for words h and v, the probability that the walk from h reaches the root before v, and
+/// the weights of leaving each word, whose product is the sum.
+pub struct Reach<N> {
+    /// By h, then v; rows begin at multiples of `stride`.
+    pub values: Vec<N>,
+    pub stride: usize,
+    pub leaving: Vec<N>,
 }
 
 impl<N: Number> Walk<N> {
     /// The walk on `words` words; `step(d, h)` is p(d, h), with h = `words` for the root.
     pub fn new(words: usize, step: impl Fn(usize, usize) -> N) -> Self {
-        let entry = |d: usize, h: usize| if d == h { N::ZERO } else { step(d, h) };
-        let rows = (0..words).flat_map(|d| (0..=words).map(move |h| (d, h)));
-        Walk { words: 0..words, rows: rows.map(|(d, h)| entry(d, h)).collect() }
+        let mut walk = Walk { words: 0..words, rows: Vec::new() };
+        let width = walk.width();
+        walk.rows = vec![N::ZERO; words * width];
+        for (d, row) in walk.rows.chunks_exact_mut(width).enumerate() {
+            (0..words).filter(|&h| h != d).for_each(|h| row[h] = step(d, h));
+            row[width - 1] = step(d, words);
+        }
+        walk
     }
 
     fn width(&self) -> usize {
-        self.words.len() + 1
+        (self.words.len() + 1).next_multiple_of(PIECE)
     }
 
     fn row(&self, word: usize) -> &[N] {
@@ -61,46 +126,47 @@ impl<N: Number> Walk<N> {
 
     /// p(d, h), with h = `None` for the root.
     pub fn step(&self, d: usize, h: Option<usize>) -> N {
-        self.row(d)[h.map_or(self.words.len(), |h| h - self.words.start)]
+        self.row(d)[h.map_or(self.width() - 1, |h| h - self.words.start)]
     }
 
-    /// Eliminates a word at either end of the words that are left in `left`; `None` if it cannot be left, so
+    /// Eliminates a word at either end of the words that are left in `left`; false if it cannot be left, so
     /// that there is no tree.
-    fn eliminate(&mut self, word: usize, left: &Range<usize>) -> Option<Eliminated<N>> {
+    fn eliminate(&mut self, word: usize, left: &Range<usize>, found: &mut Elimination<N>) -> bool {
         let (start, width) = (self.words.start, self.width());
         let inside = left.start - start..left.end - start;
         let row = self.row(word);
-        let steps = &row[inside.clone()];
-        let leaving = sum(steps).plus(row[width - 1]);
+        let leaving = sum(&row[inside.clone()]).plus(row[width - 1]);
         if leaving.is_zero() {
-            return None;
+            return false;
         }
-        let steps: Vec<N> = steps.iter().map(|step| step.over(leaving)).collect();
         let root = row[width - 1].over(leaving);
-        for d in left.clone() {
-            let at = (d - start) * width;
-            let into = self.rows[at + word - start];
-            if !into.is_zero() {
-                for (to, &step) in self.rows[at + inside.start..at + inside.end].iter_mut().zip(&steps) {
-                    *to = to.plus(into.times(step));
-                }
-                let to = &mut self.rows[at + width - 1];
-                *to = to.plus(into.times(root));
-                // Steps from a word to itself are left out of the walk.
-                self.rows[at + d - start] = N::ZERO;
-            }
+        // Whole pieces, with zeros before and after.
+        let pieces = inside.start / PIECE * PIECE..inside.end.next_multiple_of(PIECE).min(width);
+        let first = found.steps.len() + inside.start - pieces.start;
+        found.steps.resize(found.steps.len() + pieces.len(), N::ZERO);
+        for (to, step) in found.steps[first..].iter_mut().zip(&row[inside.clone()]) {
+            *to = step.over(leaving);
         }
-        Some(Eliminated { word, others: left.clone(), steps, root, leaving })
+        let steps = &found.steps[found.steps.len() - pieces.len()..];
+        let (rows, at) = (&mut self.rows, pieces.start);
+        simd::run(Eliminate { rows, width, left: inside, word: word - start, steps, at, root });
+        found.words.push(Eliminated { word, others: left.clone(), first, root });
+        found.leaving.push(leaving);
+        true
     }
 
     /// The walk on the words of a range, after all others were eliminated.
-    fn restricted(&self, words: Range<usize>) -> Walk<N> {
+    fn restricted(&self, words: Range<usize>, pool: &mut Pool<N>) -> Walk<N> {
         let (from, to) = (words.start - self.words.start, words.end - self.words.start);
-        let rows = words.clone().flat_map(|d| {
-            let row = self.row(d);
-            row[from..to].iter().chain(&row[self.width() - 1..]).copied()
-        });
-        Walk { rows: rows.collect(), words }
+        let mut walk = Walk { words: words.clone(), rows: Vec::new() };
+        let width = walk.width();
+        walk.rows = pool.zeros(words.len() * width);
+        for (row, d) in walk.rows.chunks_exact_mut(width).zip(words) {
+            let own = self.row(d);
+            row[..to - from].copy_from_slice(&own[from..to]);
+            row[width - 1] = own[own.len() - 1];
+        }
+        walk
     }
 
     /// Eliminates all words except those of `kept`, a prefix or a suffix of the words; appends the eliminated
@@ -108,74 +174,171 @@ impl<N: Number> Walk<N> {
     fn keep(
         &self,
         kept: Range<usize>,
-        eliminated: &mut Vec<Eliminated<N>>,
+        found: &mut Elimination<N>,
+        pool: &mut Pool<N>,
         clock: &Clock<'_>,
     ) -> Result<Option<Walk<N>>> {
-        let mut walk = self.clone();
+        let mut walk = Walk { words: self.words.clone(), rows: pool.copy(&self.rows) };
         let after = (kept.end..self.words.end).rev().map(|word| (word, self.words.start..word));
         let before = (self.words.start..kept.start).map(|word| (word, word + 1..self.words.end));
         for (word, left) in after.chain(before) {
             clock.check()?;
-            let Some(own) = walk.eliminate(word, &left) else { return Ok(None) };
-            eliminated.push(own);
+            if !walk.eliminate(word, &left, found) {
+                return Ok(None);
+            }
         }
-        Ok(Some(walk.restricted(kept)))
+        let kept = walk.restricted(kept, pool);
+        pool.give(walk.rows);
+        Ok(Some(kept))
     }
 
     /// The weights of leaving each word, whose product is the sum over all trees; `None` if there is none.
     pub fn leaving(&self, clock: &Clock<'_>) -> Result<Option<Vec<N>>> {
-        let mut eliminated = Vec::with_capacity(self.words.len());
-        let walk = self.keep(self.words.start..self.words.start, &mut eliminated, clock)?;
-        Ok(walk.map(|_| eliminated.into_iter().map(|word| word.leaving).collect()))
+        let (mut found, mut pool) = (Elimination::with_capacity(self.words.len()), Pool(Vec::new()));
+        let walk = self.keep(self.words.start..self.words.start, &mut found, &mut pool, clock)?;
+        Ok(walk.map(|_| found.leaving))
     }
 
-    /// Calls `visit` with every word v, and for all words h the probability that the walk from h reaches the
-    /// root before v (zero for v itself). `None` if there is no tree.
-    pub fn each_word(&self, clock: &Clock<'_>, visit: &mut impl FnMut(usize, &[N])) -> Result<Option<()>> {
-        self.descend(&mut Vec::new(), &mut vec![N::ZERO; self.words.end], clock, visit)
+    /// For all pairs of words h and v, the probability that the walk from h reaches the root before v (zero for
+    /// v itself). `None` if there is no tree.
+    pub fn reach(&self, clock: &Clock<'_>) -> Result<Option<Reach<N>>> {
+        let (mut leaving, mut pool) = (Vec::with_capacity(self.words.len()), Pool(Vec::new()));
+        let values = self.reach_in(Some(&mut leaving), &mut pool, clock)?;
+        let stride = self.words.len().next_multiple_of(PIECE);
+        Ok(values.map(|values| Reach { values, stride, leaving }))
     }
 
-    fn descend(
+    /// The values of [`Reach`]. The weights of leaving the words, in one order of elimination, are appended to
+    /// `leaving`.
+    fn reach_in(
         &self,
-        eliminated: &mut Vec<Eliminated<N>>,
-        reach: &mut Vec<N>,
+        mut leaving: Option<&mut Vec<N>>,
+        pool: &mut Pool<N>,
         clock: &Clock<'_>,
-        visit: &mut impl FnMut(usize, &[N]),
-    ) -> Result<Option<()>> {
+    ) -> Result<Option<Vec<N>>> {
         let Range { start, end } = self.words;
-        if end - start == 1 {
-            back_substitute(start, eliminated, reach);
-            visit(start, reach);
-            return Ok(Some(()));
-        }
-        let (middle, before) = ((start + end) / 2, eliminated.len());
-        for half in [start..middle, middle..end] {
-            let Some(walk) = self.keep(half, eliminated, clock)? else { return Ok(None) };
-            if walk.descend(eliminated, reach, clock, visit)?.is_none() {
-                return Ok(None);
+        let (count, stride) = (end - start, (end - start).next_multiple_of(PIECE));
+        if count == 1 {
+            let own = self.step(start, None);
+            if let Some(leaving) = leaving {
+                leaving.push(own);
             }
-            eliminated.truncate(before);
+            return Ok((!own.is_zero()).then(|| pool.zeros(stride)));
         }
-        Ok(Some(()))
+        let (mut all, middle) = (pool.zeros(count * stride), (start + end) / 2);
+        let mut found = Elimination::with_capacity(count);
+        for half in [start..middle, middle..end] {
+            found.clear();
+            let Some(walk) = self.keep(half.clone(), &mut found, pool, clock)? else { return Ok(None) };
+            // Those of the first half: the words before, then the words of the half.
+            let mut first = leaving.take();
+            if let Some(leaving) = &mut first {
+                leaving.extend_from_slice(&found.leaving);
+            }
+            let Some(part) = walk.reach_in(first, pool, clock)? else { return Ok(None) };
+            clock.check()?;
+            // The rows of all words, from those of the half.
+            let part_stride = half.len().next_multiple_of(PIECE);
+            let mut values = pool.zeros(count * part_stride);
+            let own = (half.start - start) * part_stride;
+            values[own..own + part.len()].copy_from_slice(&part);
+            simd::run(Substitute { reach: &mut values, stride: part_stride, start, found: &found });
+            for (to, from) in all.chunks_exact_mut(stride).zip(values.chunks_exact(part_stride)) {
+                to[half.start - start..half.end - start].copy_from_slice(&from[..half.len()]);
+            }
+            [walk.rows, part, values].into_iter().for_each(|buffer| pool.give(buffer));
+        }
+        Ok(Some(all))
     }
 
-    /// For one word v, as [`Walk::each_word`].
+    /// For one word v, as [`Walk::reach`].
     pub fn one_word(&self, word: usize, clock: &Clock<'_>) -> Result<Option<Vec<N>>> {
-        let mut eliminated = Vec::new();
-        let Some(walk) = self.keep(word..self.words.end, &mut eliminated, clock)? else { return Ok(None) };
-        if walk.keep(word..word + 1, &mut eliminated, clock)?.is_none() {
+        let (mut found, mut pool) = (Elimination::with_capacity(self.words.len()), Pool(Vec::new()));
+        let before = self.keep(word..self.words.end, &mut found, &mut pool, clock)?;
+        let Some(walk) = before else { return Ok(None) };
+        if walk.keep(word..word + 1, &mut found, &mut pool, clock)?.is_none() {
             return Ok(None);
         }
-        let mut reach = vec![N::ZERO; self.words.end];
-        back_substitute(word, &eliminated, &mut reach);
-        Ok(Some(reach))
+        let start = self.words.start;
+        let mut values = vec![N::ZERO; self.words.len() * PIECE];
+        simd::run(Substitute { reach: &mut values, stride: PIECE, start, found: &found });
+        Ok(Some(values.into_iter().step_by(PIECE).collect()))
     }
 }
 
-/// The probability that the walk reaches the root before `word`, from every eliminated word.
-fn back_substitute<N: Number>(word: usize, eliminated: &[Eliminated<N>], reach: &mut [N]) {
-    reach[word] = N::ZERO;
-    for own in eliminated.iter().rev() {
-        reach[own.word] = dot(&own.steps, &reach[own.others.clone()]).plus(own.root);
+/// Adds p(d, v)·p(v, h) / s_v to p(d, h) for all d that are left.
+struct Eliminate<'a, N> {
+    rows: &'a mut [N],
+    width: usize,
+    /// The rows that are left, and the column of v.
+    left: Range<usize>,
+    word: usize,
+    /// p(v, h) / s_v for whole pieces of h from column `at`, and the step to the root.
+    steps: &'a [N],
+    at: usize,
+    root: N,
+}
+
+impl<N: Number> Kernel for Eliminate<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Eliminate { rows, width, left, word, steps, at, root } = self;
+        let (steps, _) = steps.as_chunks::<PIECE>();
+        for d in left {
+            let row = &mut rows[d * width..(d + 1) * width];
+            let into = row[word];
+            if into.is_zero() {
+                continue;
+            }
+            let (pieces, _) = row[at..].as_chunks_mut::<PIECE>();
+            for piece in 0..steps.len() {
+                for i in 0..PIECE {
+                    pieces[piece][i] = pieces[piece][i].add_product::<FMA>(into, steps[piece][i]);
+                }
+            }
+            row[width - 1] = row[width - 1].add_product::<FMA>(into, root);
+            // Steps from a word to itself are left out of the walk.
+            row[d] = N::ZERO;
+        }
+    }
+}
+
+/// The probability that the walk reaches the root before each of several words, from every eliminated word.
+struct Substitute<'a, N> {
+    /// One row per word from `start` on; those of the words that are left are known.
+    reach: &'a mut [N],
+    stride: usize,
+    start: usize,
+    found: &'a Elimination<N>,
+}
+
+impl<N: Number> Kernel for Substitute<'_, N> {
+    type Output = ();
+
+    // Iterators are not inlined into functions with more instructions.
+    #[allow(clippy::needless_range_loop)]
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Substitute { reach, stride, start, found } = self;
+        for at in (0..found.words.len()).rev() {
+            let Eliminated { word, others, first, root } = &found.words[at];
+            let steps = &found.steps[*first..first + others.len()];
+            let mut column = 0;
+            while column < stride {
+                let mut sums = [*root; PIECE];
+                for k in 0..steps.len() {
+                    let from = (others.start - start + k) * stride + column;
+                    let piece = &reach[from..from + PIECE];
+                    for i in 0..PIECE {
+                        sums[i] = sums[i].add_product::<FMA>(steps[k], piece[i]);
+                    }
+                }
+                let to = (word - start) * stride + column;
+                reach[to..to + PIECE].copy_from_slice(&sums);
+                column += PIECE;
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Positive numbers for the elimination of words: sums, products and quotients, never differences.
 
+use crate::numeric::Real;
+
 /// A number of a semifield.
 pub trait Number: Copy + Send + Sync {
     /// Zero.
@@ -12,6 +14,11 @@ pub trait Number: Copy + Send + Sync {
     fn over(self, other: Self) -> Self;
     /// True for zero.
     fn is_zero(self) -> bool;
+    /// self + a·b, rounded once if `FMA` and possible.
+    #[inline(always)]
+    fn add_product<const FMA: bool>(self, a: Self, b: Self) -> Self {
+        self.plus(a.times(b))
+    }
 }
 
 /// Σ_k a_k·b_k, in eight sums that do not wait for each other.
@@ -61,6 +68,10 @@ impl Number for f64 {
     #[inline(always)]
     fn is_zero(self) -> bool {
         self == 0.0
+    }
+    #[inline(always)]
+    fn add_product<const FMA: bool>(self, a: f64, b: f64) -> f64 {
+        f64::multiply_add::<FMA>(a, b, self)
     }
 }
 

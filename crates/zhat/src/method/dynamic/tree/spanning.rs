@@ -119,14 +119,6 @@ pub fn sums(
     Ok(found.unwrap_or_else(|| Sums::none(sentence.words)))
 }
 
-/// The walk of a sentence.
-fn walk<N: Weight>(sentence: &Sentence, single_root: bool) -> Walk<N> {
-    let n = sentence.words;
-    let roots = N::all(&sentence.roots, &sentence.root_slopes, single_root);
-    let arcs = N::all(&sentence.arcs, &sentence.arc_slopes, false);
-    Walk::new(n, |d, h| if h == n { roots[d] } else { arcs[h * n + d] })
-}
-
 /// `None` if the sum is not accurate in this domain, or there is no tree.
 fn sums_in<N: Weight>(
     sentence: &Sentence,
@@ -135,28 +127,42 @@ fn sums_in<N: Weight>(
     clock: &Clock<'_>,
 ) -> Result<Option<Sums>> {
     let n = sentence.words;
-    let walk = walk::<N>(sentence, single_root);
-    let Some(leaving) = walk.leaving(clock)? else { return Ok(None) };
-    let log = N::log_of_product(&leaving, single_root).unwrap_or(f64::NEG_INFINITY);
-    if log == f64::NEG_INFINITY {
+    let roots = N::all(&sentence.roots, &sentence.root_slopes, single_root);
+    let arcs = N::all(&sentence.arcs, &sentence.arc_slopes, false);
+    let walk = Walk::new(n, |d, h| if h == n { roots[d] } else { arcs[h * n + d] });
+    let mut sums = Sums::none(n);
+    let total = |leaving: &[N]| match N::log_of_product(leaving, single_root) {
+        Some(log) => log + sentence.offset,
+        None => f64::NEG_INFINITY,
+    };
+    if !marginals {
+        sums.log_partition = walk.leaving(clock)?.map_or(f64::NEG_INFINITY, |leaving| total(&leaving));
+        return Ok((sums.log_partition > f64::NEG_INFINITY).then_some(sums));
+    }
+    let Some(reach) = walk.reach(clock)? else { return Ok(None) };
+    sums.log_partition = total(&reach.leaving);
+    if sums.log_partition == f64::NEG_INFINITY {
         return Ok(None);
     }
-    let mut sums = Sums { log_partition: log + sentence.offset, ..Sums::none(n) };
-    if !marginals {
-        return Ok(Some(sums));
-    }
-    let visited = walk.each_word(clock, &mut |v, reach| {
-        let steps: Vec<N> =
-            (0..n).map(|h| if h == v { N::ZERO } else { walk.step(v, Some(h)).times(reach[h]) }).collect();
-        let root = walk.step(v, None);
-        let total = steps.iter().fold(root, |sum, &step| sum.plus(step));
-        let share = |part: N| if part.is_zero() { (0.0, 0.0) } else { N::share(part, total) };
-        for (h, &step) in steps.iter().enumerate() {
-            (sums.arcs[h * n + v], sums.arc_slopes[h * n + v]) = share(step);
+    // P(head of v = h) ∝ p(v, h)·reach(h, v), by rows of heads.
+    let (mut parts, mut totals) = (arcs, roots.clone());
+    for (row, reach) in parts.chunks_exact_mut(n).zip(reach.values.chunks_exact(reach.stride)) {
+        for ((part, &reach), total) in row.iter_mut().zip(reach).zip(&mut totals) {
+            *part = part.times(reach);
+            *total = total.plus(*part);
         }
-        (sums.roots[v], sums.root_slopes[v]) = share(root);
-    })?;
-    Ok(visited.map(|()| sums))
+    }
+    let share = |part: N, total: N| if part.is_zero() { (0.0, 0.0) } else { N::share(part, total) };
+    for (v, (&root, &total)) in roots.iter().zip(&totals).enumerate() {
+        (sums.roots[v], sums.root_slopes[v]) = share(root, total);
+    }
+    let rows = sums.arcs.chunks_exact_mut(n).zip(sums.arc_slopes.chunks_exact_mut(n));
+    for ((arcs, slopes), parts) in rows.zip(parts.chunks_exact(n)) {
+        for (v, (&part, &total)) in parts.iter().zip(&totals).enumerate() {
+            (arcs[v], slopes[v]) = share(part, total);
+        }
+    }
+    Ok(Some(sums))
 }
 
 /// Draws trees from a sentence that has one. Reference: D. Wilson (1996). The number of steps of the walk is

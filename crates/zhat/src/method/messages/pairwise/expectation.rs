@@ -4,7 +4,7 @@ use crate::numeric::parallel::prelude::*;
 
 use super::network::{Messages, Network};
 use crate::error::Result;
-use crate::method::dynamic::lattice::{Entries, Index, Product};
+use crate::method::dynamic::lattice::{Entries, Index, Listed, Product};
 use crate::method::dynamic::randomized::Chosen;
 use crate::model::PairwiseGraph;
 use crate::numeric::{Real, log_sum_exp};
@@ -75,7 +75,7 @@ impl<F: Real> Network<'_, F> {
                     Pair::Logs(sides) => {
                         self.each_row(e, &sides, clock, |i, row, _| {
                             F::multiply(row, F::from_f64(factor));
-                            self.entries.add_row(e, i, row, gradient);
+                            self.entries.add_row(e, i, (Listed(None), row), gradient);
                         })?;
                     }
                 }
@@ -149,7 +149,7 @@ impl<F: Real> Network<'_, F> {
         mut visit: impl FnMut(usize, &mut [F], &[F]),
     ) -> Result<()> {
         let [left, right] = logs;
-        let row = |i: usize, row: &mut [F]| {
+        let row = |i: usize, row: &mut Vec<F>| {
             self.steps.log_row(edge, i, row);
             // In double precision, because the terms may be far larger than their sum.
             for (x, w) in row.iter_mut().zip(right) {

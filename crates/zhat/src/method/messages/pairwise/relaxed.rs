@@ -85,8 +85,10 @@ fn cool<F: Real>(graph: &PairwiseGraph<F>, temperature: f64) -> Result<PairwiseG
     let interactions = match graph.interactions() {
         Transitions::Shared(values) => Transitions::Shared(divided(values, temperature).into()),
         Transitions::PerStep(values) => Transitions::PerStep(divided(values, temperature).into()),
-        // Pairwise graphs refuse this form when they are built.
-        Transitions::LowRank { .. } => graph.interactions().clone(),
+        // Pairwise graphs refuse these forms when they are built.
+        Transitions::LowRank { .. } | Transitions::Sparse { .. } | Transitions::PerSequence(_) => {
+            graph.interactions().clone()
+        }
         Transitions::Factored { left, right } => {
             let right = right.as_ref().unwrap_or(left);
             Transitions::Factored { left: divided(left, temperature).into(), right: Some(right.clone()) }

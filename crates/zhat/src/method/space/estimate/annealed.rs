@@ -85,15 +85,23 @@ impl Default for AnnealedSampling {
 
 /// A structure with its score and weight.
 #[derive(Clone)]
-struct Particle {
-    structure: Vec<u32>,
+pub(in crate::method::space) struct Particle {
+    pub structure: Vec<u32>,
     score: f64,
     log_weight: f64,
 }
 
 impl Particle {
+    /// A uniform sample.
+    pub fn start(model: &SpaceModel, random: &mut Stream, clock: &Clock<'_>) -> Result<Self> {
+        let mut structure = vec![0; model.width()];
+        model.space().uniform(random, &mut structure, clock)?;
+        let score = model.score(&structure)?;
+        Ok(Particle { structure, score, log_weight: 0.0 })
+    }
+
     /// Makes `count` Metropolis moves at β. Returns whether there was time for all of them.
-    fn moves(
+    pub fn moves(
         &mut self,
         model: &SpaceModel,
         beta: f64,
@@ -148,10 +156,7 @@ impl AnnealedSampling {
         let mut particles = Vec::with_capacity(self.particles);
         for _ in 0..self.particles {
             clock.check()?;
-            let mut structure = vec![0; model.width()];
-            model.space().uniform(random, &mut structure, clock)?;
-            let score = model.score(&structure)?;
-            particles.push(Particle { structure, score, log_weight: 0.0 });
+            particles.push(Particle::start(model, random, clock)?);
         }
         Ok(particles)
     }

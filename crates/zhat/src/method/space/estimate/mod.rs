@@ -25,6 +25,7 @@ mod telescoped;
 mod tpa;
 
 pub use annealed::AnnealedSampling;
+pub(super) use annealed::Particle;
 pub use importance::UniformImportance;
 pub use published::PublishedScheme;
 pub use telescoped::Telescoped;

@@ -8,6 +8,7 @@
 //!   proposes a uniform z and moves with probability min(1, exp(s(z) − s(y))). All chains meet when u ≤
 //!   exp(s_min − s_max). That state is uniform, so the run must continue to time 0. Needs exp(s_max − s_min)
 //!   samples; `rejection` is the same with the threshold that z itself allows.
+//! - `sequential`: built part by part, with rejection of parts (`sequential`).
 //! - approximate: META with enough steps to be within `distance` of the model in total variation, (1 −
 //!   exp(−Δ))ᵗ ≤ distance (Theorem B.2).
 //!
@@ -18,14 +19,16 @@
 
 mod entropy;
 mod means;
+mod sequential;
 mod source;
 mod tempered;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use sequential::Sequential;
 pub use source::Sampler;
 pub(super) use source::Source;
-pub(crate) use tempered::exact_samples;
+pub(crate) use tempered::{Draws, exact_samples, samples};
 
 use super::oracle::Prepared;
 use super::pilot::Pilot;
@@ -174,7 +177,11 @@ impl Sample<SpaceModel> for PerfectSampling {
                 Ok(())
             })?
         };
-        let unit = if source.sampler == Sampler::Coupling { "sweeps" } else { "uniform_draws" };
+        let unit = match source.sampler {
+            Sampler::Coupling => "sweeps",
+            Sampler::Sequential => "attempts",
+            _ => "uniform_draws",
+        };
         diagnostics = diagnostics.note(unit, costs.into_inner());
         diagnostics.seconds = clock.seconds();
         let guarantee = match self.distance > 0.0 {

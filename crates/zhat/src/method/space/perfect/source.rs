@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::sequential::Sequential;
 use crate::error::{Error, Result};
 use crate::method::space::coupling::{MOST_SWEEPS, Spins};
 use crate::method::space::oracle::Prepared;
@@ -25,6 +26,8 @@ pub enum Sampler {
     Rejection,
     /// Coupling from the past of META, as published.
     Meta,
+    /// Built part by part, some of which are rejected.
+    Sequential,
 }
 
 /// A sampler for a model.
@@ -38,6 +41,8 @@ pub(in crate::method::space) struct Source<'a> {
 
 /// Maximum number of META moves that are stored. Earlier ones are recomputed.
 const MOST_KEPT_STEPS: u64 = 1 << 20;
+/// Attempts that estimate the cost of a sequential sample.
+pub(super) const TRIAL_ATTEMPTS: usize = 256;
 
 /// The score of a sample and its cost in uniform samples or sweeps.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +71,16 @@ impl<'a> Source<'a> {
             Sampler::Coupling if spins.is_none() => fail(
                 "coupling is for the hypercube with single and pairwise scores; auto, rejection and meta are possible",
             ),
+            Sampler::Sequential if Sequential::new(model, 1.0).is_none() => fail(
+                "sequential is for permutations with position or precedence scores, partitions and the hypercube of 0 and 1 with pairs, without conditions; auto, rejection and meta are possible",
+            ),
             _ => Ok(Source { model, sampler, spins, most_sweeps: MOST_SWEEPS }),
         }
+    }
+
+    /// Any sampler that supports the model, also exact sums that are not cheap.
+    pub(super) fn of(model: &'a SpaceModel, sampler: Sampler) -> Self {
+        Source { model, sampler, spins: Spins::new(model), most_sweeps: MOST_SWEEPS }
     }
 
     /// The sampler's name.
@@ -78,6 +91,7 @@ impl<'a> Source<'a> {
             Sampler::Coupling => "coupling",
             Sampler::Rejection => "rejection",
             Sampler::Meta => "meta",
+            Sampler::Sequential => "sequential",
         }
     }
 
@@ -89,17 +103,29 @@ impl<'a> Source<'a> {
             // The number of sweeps until the chains meet is not known in advance.
             Sampler::Coupling => 60.0 * one,
             Sampler::Meta => 2.0 * one * self.model.spread().exp(),
+            Sampler::Sequential => {
+                let mut random = Streams::new(0, "sequential forecast").block(0);
+                let mut tries = |beta: f64| {
+                    Sequential::new(self.model, beta)
+                        .map_or(1.0, |own| own.tries(TRIAL_ATTEMPTS, &mut random))
+                };
+                3.0 * one * tries(if whole { 1.0 } else { 0.5 })
+            }
             _ => one * if whole { pilot.tries(1.0) } else { pilot.mean_tries() },
         }
     }
 
     /// The sampler at one inverse temperature.
     pub fn at(&self, beta: f64) -> AtTemperature<'_> {
+        let sequential = match self.sampler {
+            Sampler::Sequential => Sequential::new(self.model, beta),
+            _ => None,
+        };
         let tempered = match self.sampler {
             Sampler::Oracle => Some(Box::new(self.model.tempered(beta))),
             _ => None,
         };
-        AtTemperature { source: self, beta, tempered }
+        AtTemperature { source: self, beta, tempered, sequential }
     }
 }
 
@@ -108,6 +134,7 @@ pub(in crate::method::space) struct AtTemperature<'a> {
     source: &'a Source<'a>,
     beta: f64,
     tempered: Option<Box<SpaceModel>>,
+    sequential: Option<Sequential>,
 }
 
 impl AtTemperature<'_> {
@@ -146,6 +173,17 @@ impl AtTemperature<'_> {
         }
         if self.source.sampler == Sampler::Meta {
             return meta(model, beta, random, structure, clock);
+        }
+        if let Some(sequential) = &self.sequential {
+            let mut cost = 1;
+            while sequential.attempt(true, random, structure).is_none() {
+                if cost % ROUND == ROUND - 1 {
+                    clock.check()?;
+                }
+                cost += 1;
+            }
+            model.space().canonical(structure);
+            return Ok(Drawn { score: model.score(structure)?, cost });
         }
         // β may slightly exceed 1 in schedules as printed, and is never below 0.
         let top = model.range().1;

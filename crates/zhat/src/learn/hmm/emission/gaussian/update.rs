@@ -5,7 +5,7 @@ use crate::learn::hmm::emission::Context;
 use crate::learn::hmm::linear;
 
 /// Whether the means have a prior, which counts as one more observation of the covariance.
-fn extra(context: &Context) -> f64 {
+pub(super) fn extra(context: &Context) -> f64 {
     if context.mean_weight > 0.0 { 1.0 } else { 0.0 }
 }
 

@@ -38,9 +38,10 @@ fn trained(corpus: &Corpus, how: &Training) -> JointTagger {
 #[test]
 fn every_form_learns_a_small_language() {
     let (text, other) = (corpus(60, 1), corpus(20, 2));
-    for (context, window) in [(1, 1), (1, 2), (1, 3), (2, 1), (2, 3), (1, 5)] {
+    for (context, window) in [(1, 1), (1, 3), (2, 1), (2, 3), (1, 5)] {
         for bound in [None, Some(Bound::Cover), Some(Bound::Star)] {
-            let how = Training::default().context(context).window(window).bound(bound).iterations(60);
+            let how =
+                Training::default().context(context).window(window).bound(bound).l2(1e-3).iterations(60);
             let tagger = trained(&text, &how);
             let score = tagger.evaluate(&other, &run()).unwrap();
             assert!(score.accuracy() > 0.95, "{context} {window} {bound:?}: {}", score.accuracy());
@@ -68,6 +69,32 @@ fn bounds_of_a_trained_model_are_ordered() {
         // log Z of the exact method includes at most 2·log T nats too many.
         let slack = 2.0 * 7f64.ln() / moments.tokens() as f64;
         assert!(exact + slack >= cover && cover >= star, "{window}: {exact} {cover} {star}");
+        let own = |bound: Bound| tagger.trained().log_likelihood(bound).unwrap();
+        assert_eq!(own(Bound::Exact), exact);
+        assert!(own(Bound::Exact) + slack >= own(Bound::Cover) && own(Bound::Cover) >= own(Bound::Star));
+    }
+}
+
+#[test]
+fn training_can_be_stopped_anywhere_and_its_bounds_are_certified() {
+    let text = corpus(30, 12);
+    let how = Training::default().window(3).l2(1e-3).iterations(20);
+    let cancelled = Run::default().with_cancel(std::sync::Arc::new(true.into()));
+    let start = train(&text, None, &how, None, &cancelled, &mut |_| Ok(true)).unwrap();
+    assert_eq!((start.trained().steps, start.trained().objective), (0, None));
+    assert_eq!(start.trained().log_likelihoods.len(), 3);
+    let no_time = run().with_time(std::time::Duration::ZERO);
+    assert_eq!(start, train(&text, None, &how, None, &no_time, &mut |_| Ok(true)).unwrap());
+    for (window, bounds) in [(3, 3), (5, 2)] {
+        let how = how.clone().window(window);
+        for steps in [1, 4] {
+            let now = train(&text, None, &how, None, &run(), &mut |now| Ok(now.progress().iteration < steps));
+            let now = now.unwrap();
+            assert_eq!((now.trained().steps, now.trained().converged), (steps, false));
+            assert_eq!(now.trained().log_likelihoods.len(), bounds);
+            // The likelihood is a probability of discrete outcomes.
+            assert!(now.trained().log_likelihoods.iter().all(|(_, value)| *value < 0.0));
+        }
     }
 }
 
@@ -76,12 +103,13 @@ fn the_gradient_is_that_of_the_objective() {
     let text = corpus(6, 4);
     let tags = TagSet::of(&text).unwrap();
     for (bound, context, window) in
-        [(Bound::Exact, 1, 1), (Bound::Exact, 2, 3), (Bound::Cover, 2, 3), (Bound::Star, 1, 2)]
+        [(Bound::Exact, 1, 1), (Bound::Exact, 2, 3), (Bound::Cover, 2, 3), (Bound::Star, 1, 5)]
     {
         for word_scores in [false, true] {
             let lexicon = Lexicon::of(&text, window, 2).unwrap();
             let moments = Moments::of(&text, &tags, &lexicon, context).unwrap();
-            let mut objective = Objective::new(&moments, &lexicon, bound, 1e-2, word_scores).unwrap();
+            let how = Training::default().l2(0.2).word_scores(word_scores);
+            let mut objective = Objective::new(&moments, &lexicon, bound, &how).unwrap();
             let mut random = Streams::new(5, "objective tests").block(0);
             let point: Vec<f64> =
                 objective.begin(&moments).unwrap().iter().map(|x| x + 0.02 * random.normal()).collect();
@@ -110,7 +138,7 @@ fn the_gradient_is_that_of_the_objective() {
 fn a_resumed_run_has_the_same_bits_and_another_corpus_is_refused() {
     let (text, valid) = (corpus(20, 6), corpus(10, 7));
     for bound in [Bound::Exact, Bound::Star] {
-        let how = Training::default().window(2).bound(Some(bound)).iterations(24);
+        let how = Training::default().window(3).bound(Some(bound)).l2(1e-3).iterations(24);
         let whole = train(&text, Some(&valid), &how, None, &run(), &mut |_| Ok(true)).unwrap();
         let path =
             std::env::temp_dir().join(format!("zhat-joint-{}-{}.zhat", bound.name(), std::process::id()));
@@ -137,7 +165,7 @@ fn a_resumed_run_has_the_same_bits_and_another_corpus_is_refused() {
 fn taggers_are_read_back_and_broken_files_are_refused_but_never_panic() {
     let text = corpus(8, 9);
     for (bound, word_scores) in [(Bound::Exact, true), (Bound::Star, false)] {
-        let how = Training::default().window(2).bound(Some(bound)).iterations(3).word_scores(word_scores);
+        let how = Training::default().window(3).bound(Some(bound)).iterations(3).word_scores(word_scores);
         let tagger = trained(&text, &how);
         let mut bytes = Vec::new();
         write_joint_tagger(&tagger, &mut bytes).unwrap();
@@ -187,6 +215,7 @@ fn bad_options_and_corpora() {
         |how: Training| train(&text, None, &how, None, &run(), &mut |_| Ok(true)).unwrap_err().to_string();
     assert!(attempt(Training::default().context(3)).contains("context"));
     assert!(attempt(Training::default().window(0)).contains("window"));
+    assert!(attempt(Training::default().window(2)).contains("odd number"));
     assert!(attempt(Training::default().window(5).bound(Some(Bound::Exact))).contains("at most 3 words"));
     assert!(attempt(Training::default().l2(-1.0)).contains("l2"));
     let small = Run::default().with_memory(1000);

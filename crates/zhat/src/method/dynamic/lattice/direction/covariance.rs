@@ -88,21 +88,21 @@ impl<F: Real> Direction<'_, F> {
                 steps.add_gradient(t, count, plain, weights, Some(&logs), gradient);
                 for (t, place) in extreme {
                     let b = lattice.layout.sequence(place);
-                    let (mut g, mut h, mut d) =
-                        (vec![F::ZERO; size], vec![F::ZERO; next], vec![F::ZERO; next]);
+                    let (mut g, mut h, mut d) = (vec![F::ZERO; size], vec![F::ZERO; next], Vec::new());
                     self.gain(place, t, &parts, &directed.before.left, &mut g);
                     self.tail(directed, values[b], place, t, &mut h);
-                    lattice.extreme_edges(p, t, place, |i, row, _| {
-                        logs.fill(t, Index::Range(i..i + 1), Index::Range(0..next), &mut d);
-                        for ((x, &d), &h) in row.iter_mut().zip(&d).zip(&h) {
-                            let total = g[i].to_f64() + d.to_f64() + h.to_f64();
+                    lattice.extreme_edges(p, t, place, |i, listed, row| {
+                        d.resize(row.len(), F::ZERO);
+                        logs.fill(t, Index::Range(i..i + 1), listed.index(next), &mut d);
+                        for (k, (x, &d)) in row.iter_mut().zip(&d).enumerate() {
+                            let total = g[i].to_f64() + d.to_f64() + h[listed.at(k)].to_f64();
                             *x = F::from_f64(if *x > F::ZERO {
                                 cotangent[b] * total * x.to_f64()
                             } else {
                                 0.0
                             });
                         }
-                        lattice.edges.add_row(t, i, row, gradient);
+                        lattice.edges.add_row(t, i, (listed, row), gradient);
                     });
                 }
             }
@@ -176,9 +176,9 @@ impl<F: Real> Direction<'_, F> {
                     q.steps.add_gradient(t, chunk.len(), &left, &right, Some(&quotient), gradient);
                 }
                 for (t, place, factor) in extreme {
-                    self.p.extreme_edges(&directed.p, t, place, |i, row, _| {
+                    self.p.extreme_edges(&directed.p, t, place, |i, listed, row| {
                         row.iter_mut().for_each(|x| *x *= F::from_f64(factor));
-                        q.edges.add_row(t, i, row, gradient);
+                        q.edges.add_row(t, i, (listed, row), gradient);
                     });
                 }
             }

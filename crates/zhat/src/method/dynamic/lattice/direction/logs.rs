@@ -20,6 +20,10 @@ impl<F: Real> Entries<F> for Logs<'_, F> {
     }
 
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
+        // The row of a sparse table may have no entries.
+        if out.is_empty() {
+            return;
+        }
         let mut buffer = Vec::new();
         for (k, (factor, edges, steps)) in self.parts.iter().enumerate() {
             let target = if k == 0 {

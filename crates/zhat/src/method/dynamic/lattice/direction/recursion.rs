@@ -159,15 +159,16 @@ impl<F: Real> Direction<'_, F> {
             }
             let doubtful = self.p.doubtful(t, p.row(place, t), s);
             if !doubtful.is_empty() {
-                let (mut g, mut terms) = (vec![F::ZERO; size], vec![F::ZERO; size]);
-                let mut direction = vec![F::ZERO; size];
+                let (mut g, mut terms, mut direction) = (vec![F::ZERO; size], Vec::new(), Vec::new());
                 self.gain(place, t, &parts, before, &mut g);
                 for &j in &doubtful {
                     let j = j as usize;
-                    self.p.steps.log_column(t, j, &mut terms);
-                    add(&mut terms, p.row(place, t));
-                    logs.fill(t, Index::Range(0..size), Index::Range(j..j + 1), &mut direction);
-                    let (total, mean) = average(&terms, |i| g[i].to_f64() + direction[i].to_f64());
+                    let listed = self.p.steps.log_column(t, j, &mut terms);
+                    listed.add(&mut terms, p.row(place, t));
+                    direction.resize(terms.len(), F::ZERO);
+                    logs.fill(t, listed.index(size), Index::Range(j..j + 1), &mut direction);
+                    let value = |k: usize| g[listed.at(k)].to_f64() + direction[k].to_f64();
+                    let (total, mean) = average(&terms, value);
                     row[j] = F::from_f64(mean - self.own * total);
                 }
             }
@@ -247,14 +248,16 @@ impl<F: Real> Direction<'_, F> {
             let w = &logs_w[place * next..][..next];
             let doubtful = self.p.doubtful(t, w, &sums);
             if !doubtful.is_empty() {
-                let (mut terms, mut direction) = (vec![F::ZERO; next], vec![F::ZERO; next]);
+                let (mut terms, mut direction) = (Vec::new(), Vec::new());
                 let h = &losses[place * next..][..next];
                 for &i in &doubtful {
                     let i = i as usize;
-                    self.p.steps.log_row(t, i, &mut terms);
-                    add(&mut terms, w);
-                    logs.fill(t, Index::Range(i..i + 1), Index::Range(0..next), &mut direction);
-                    let (total, mean) = average(&terms, |j| h[j].to_f64() + direction[j].to_f64());
+                    let listed = self.p.steps.log_row(t, i, &mut terms);
+                    listed.add(&mut terms, w);
+                    direction.resize(terms.len(), F::ZERO);
+                    logs.fill(t, Index::Range(i..i + 1), listed.index(next), &mut direction);
+                    let value = |k: usize| h[listed.at(k)].to_f64() + direction[k].to_f64();
+                    let (total, mean) = average(&terms, value);
                     row[i] = F::from_f64(mean - self.own * total);
                 }
             }

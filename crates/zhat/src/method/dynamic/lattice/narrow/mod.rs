@@ -90,10 +90,11 @@ impl<F: Real> Tables<F> {
             row
         };
         let (mut matrix, mut transposed) = (Aligned::zeros(states * width), Aligned::zeros(states * width));
-        let mut entry = F::ONE;
+        let (mut entry, mut logs) = (F::ONE, Vec::new());
         for i in 0..if steps > 1 { states } else { 0 } {
             let row: &mut [F] = &mut matrix[i * width..][..states];
-            lattice.steps.log_row(0, i, row);
+            lattice.steps.log_row(0, i, &mut logs);
+            row.copy_from_slice(&logs);
             let least = row.iter().copied().filter(|&x| x > F::NEG_INFINITY);
             let mut least = [least.fold(F::ZERO, |a, b| if b < a { b } else { a })];
             F::exp_in_place(&mut least);
@@ -113,16 +114,7 @@ impl<F: Real> Tables<F> {
     fn multiply(&self, rows: &[F], matrix: &[F], output: &mut [F]) {
         let (width, inner) = (self.width, self.states);
         let rows_count = output.len() / width;
-        F::small_product(SmallProduct {
-            a: rows,
-            row_stride: width,
-            inner_stride: 1,
-            b: matrix,
-            c: output,
-            rows: rows_count,
-            inner,
-            width,
-        });
+        F::small_product(SmallProduct::new((rows, width, 1), matrix, output, [rows_count, inner, width]));
     }
 }
 
@@ -327,16 +319,10 @@ impl<F: Real> Lattice<'_, F> {
         let mut part = Aligned::unset(sums.len());
         for first in (0..rows).step_by(DEPTH) {
             clock.check()?;
-            F::small_product(SmallProduct {
-                a: &forward[first * width..],
-                row_stride: 1,
-                inner_stride: width,
-                b: &weights[layer + first * width..],
-                c: &mut part,
-                rows: states,
-                inner: DEPTH.min(rows - first),
-                width,
-            });
+            let a = (&forward[first * width..], 1, width);
+            let b = &weights[layer + first * width..];
+            let size = [states, DEPTH.min(rows - first), width];
+            F::small_product(SmallProduct::new(a, b, &mut part, size));
             sums.iter_mut().zip(&*part).for_each(|(sum, &x): (&mut f64, &F)| *sum += x.to_f64());
         }
         Ok(Some(Swept { log_partition, edges: sums }))

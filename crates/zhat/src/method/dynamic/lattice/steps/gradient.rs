@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::sweep::{Directed, map_all, split_at_diagonal, wave_length};
 use super::tiles::{ROWS, Scratch, Tile, Tiles, panels, pieces, tile_columns};
 use crate::method::dynamic::lattice::entries::Entries;
+use crate::model::Pattern;
 use crate::numeric::{Aligned, Backward, Forward, Real, padded, strip};
 use crate::query::sequence::TransitionGradient;
 
@@ -30,6 +31,8 @@ pub(super) struct Edges<'a, F: Real> {
     pub sets: Option<(&'a [u32], &'a [u32])>,
     /// N of the model.
     pub states: usize,
+    /// The pattern of sparse transitions, and whether each step has its own values.
+    pub pattern: Option<(&'a Pattern, bool)>,
     pub count: usize,
     /// count × states before the boundary.
     pub left: &'a [F],
@@ -217,7 +220,16 @@ impl<F: Real> Edges<'_, F> {
         let size = self.states.pow(2);
         match gradient {
             TransitionGradient::Shared(table) => self.add_to_table(tiles, table),
-            TransitionGradient::PerStep(tables) => {
+            TransitionGradient::Sparse { values, .. } => {
+                let (Some((pattern, per_step)), Some(sets)) = (self.pattern, self.sets) else { return };
+                let first = if per_step { self.t * pattern.len() } else { 0 };
+                self.each_chosen(tiles, sets, |i, j, edge| {
+                    if let Some(e) = pattern.entry(i, j) {
+                        values[first + e] += edge;
+                    }
+                });
+            }
+            TransitionGradient::PerStep(tables) | TransitionGradient::PerSequence(tables) => {
                 self.add_to_table(tiles, &mut tables[self.t * size..(self.t + 1) * size]);
             }
             TransitionGradient::Factored { left, right } => {
@@ -232,12 +244,23 @@ impl<F: Real> Edges<'_, F> {
         let states = self.states;
         let (before, after) = tiles.shape();
         let work = |rows: usize| rows * after * (self.count + tiles.cost());
-        let Some((rows_set, columns_set)) = self.sets else {
-            let group = group_of(before);
-            let groups = table.chunks_mut(group * states).enumerate();
-            map_all(groups, work(before), |(g, out)| self.add_rows(tiles, g * group, out));
-            return;
-        };
+        if let Some(sets) = self.sets {
+            return self.each_chosen(tiles, sets, |i, j, edge| table[i * states + j] += edge);
+        }
+        let group = group_of(before);
+        let groups = table.chunks_mut(group * states).enumerate();
+        map_all(groups, work(before), |(g, out)| self.add_rows(tiles, g * group, out));
+    }
+
+    /// Calls `add` with each edge between chosen states and its marginal.
+    fn each_chosen(
+        &self,
+        tiles: &dyn Tiles<F>,
+        (rows_set, columns_set): (&[u32], &[u32]),
+        mut add: impl FnMut(usize, usize, F),
+    ) {
+        let (before, after) = tiles.shape();
+        let work = |rows: usize| rows * after * (self.count + tiles.cost());
         if after == 0 {
             return;
         }
@@ -251,9 +274,8 @@ impl<F: Real> Edges<'_, F> {
             });
             let rows = groups.iter().flat_map(|group| group.chunks_exact(after));
             for (&i, edges) in rows_set[wave].iter().zip(rows) {
-                let row = &mut table[i as usize * states..][..states];
                 for (&j, &edge) in columns_set.iter().zip(edges) {
-                    row[j as usize] += edge;
+                    add(i as usize, j as usize, edge);
                 }
             }
         }

@@ -7,7 +7,7 @@
 //! M of a shared table is stored in memory; it is the only N×N array besides the model's. Other matrices are
 //! computed tile by tile on demand: per-step tables and chosen states by reading and exponentiating, factored
 //! ones by a small product first (`tiles`). Matrices of low rank are never computed; messages are multiplied
-//! by their factors (`low_rank`). `shifts` computes rowₜ and columnₜ, `sweep` the products and
+//! by their factors (`low_rank`). Sparse matrices are stored as lists of entries (`sparse`). `shifts` computes rowₜ and columnₜ, `sweep` the products and
 //! `gradient` the derivatives. Each splits its work into pieces that depend only on the shape and adds them
 //! up in order, so results have the same bits for any number of threads.
 
@@ -16,6 +16,7 @@ mod low_rank;
 #[cfg(test)]
 mod naive;
 mod shifts;
+mod sparse;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ pub(super) mod scratch {
     pub(in crate::method::dynamic::lattice) use super::tiles::{PANELS, ROWS, tile_columns};
 }
 
-use super::entries::{ChainEntries, Entries, Index};
+use super::entries::{ChainEntries, Entries, Index, Listed};
 use crate::error::Result;
 use crate::model::Transitions;
 use crate::numeric::Real;
@@ -38,6 +39,7 @@ use crate::run::Clock;
 pub(crate) use low_rank::Factors;
 use low_rank::LowRank;
 use shifts::Shifts;
+use sparse::Sparse;
 use tiles::{Factored, Filled, Stored, Tiles};
 
 /// `count` messages, the rows of `input`, multiplied by table t into the rows of `output`.
@@ -79,11 +81,11 @@ pub(crate) trait Steps<F: Real>: Sync {
         backward: Option<Product<'_, F>>,
     );
 
-    /// ln Mₜ(i, ·).
-    fn log_row(&self, t: usize, i: usize, out: &mut [F]);
+    /// ln Mₜ(i, ·) for the states of the returned list.
+    fn log_row(&self, t: usize, i: usize, out: &mut Vec<F>) -> Listed<'_>;
 
-    /// ln Mₜ(·, j).
-    fn log_column(&self, t: usize, j: usize, out: &mut [F]);
+    /// ln Mₜ(·, j) for the states of the returned list.
+    fn log_column(&self, t: usize, j: usize, out: &mut Vec<F>) -> Listed<'_>;
 
     /// Adds Σₖ left_k(i)·Mₜ(i, j)·right_k(j), times D(i, j) if there is a direction, to the gradient with
     /// respect to log-transition(i, j). The gradient has the form of the model's transitions.
@@ -107,6 +109,9 @@ pub(crate) fn steps_of<'a, F: Real>(
 ) -> Result<Box<dyn Steps<F> + 'a>> {
     if let Transitions::LowRank { left, right } = transitions {
         return Ok(Box::new(LowRank::shared((left, right), states, boundaries, clock)?));
+    }
+    if let Transitions::Sparse { pattern, values, per_step } = transitions {
+        return Ok(Box::new(Sparse::new(pattern, values, *per_step, boundaries, clock)?));
     }
     let entries = ChainEntries { transitions, states };
     let tables = if entries.shared() { boundaries.min(1) } else { boundaries };
@@ -239,12 +244,16 @@ impl<F: Real> Steps<F> for Scaled<'_, F> {
         self.products(Some(direction), forward, backward);
     }
 
-    fn log_row(&self, t: usize, i: usize, out: &mut [F]) {
+    fn log_row(&self, t: usize, i: usize, out: &mut Vec<F>) -> Listed<'_> {
+        out.resize(self.shape(t).1, F::ZERO);
         self.scaled(t, i..i + 1, 0..self.shape(t).1, out);
+        Listed(None)
     }
 
-    fn log_column(&self, t: usize, j: usize, out: &mut [F]) {
+    fn log_column(&self, t: usize, j: usize, out: &mut Vec<F>) -> Listed<'_> {
+        out.resize(self.shape(t).0, F::ZERO);
         self.scaled(t, 0..self.shape(t).0, j..j + 1, out);
+        Listed(None)
     }
 
     fn add_gradient(
@@ -257,7 +266,12 @@ impl<F: Real> Steps<F> for Scaled<'_, F> {
         gradient: &mut TransitionGradient<F>,
     ) {
         let View { entries, sets, .. } = self.view(t);
-        let edges = gradient::Edges { t, sets, states: entries.states, count, left, right, direction };
+        let pattern = match entries.transitions {
+            Transitions::Sparse { pattern, per_step, .. } => Some((pattern, *per_step)),
+            _ => None,
+        };
+        let states = entries.states;
+        let edges = gradient::Edges { t, sets, states, pattern, count, left, right, direction };
         self.with_tiles(t, |tiles| edges.add(tiles, gradient));
     }
 }

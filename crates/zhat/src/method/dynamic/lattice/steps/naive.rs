@@ -81,7 +81,16 @@ pub fn add_gradient<F: Real>(
         for (gradient, size) in gradient.iter_mut().zip([|x: f64| x, f64::abs]) {
             match gradient {
                 TransitionGradient::Shared(table) => table[i * states + j] += size(edge),
-                TransitionGradient::PerStep(tables) => tables[(t * states + i) * states + j] += size(edge),
+                TransitionGradient::PerStep(tables) | TransitionGradient::PerSequence(tables) => {
+                    tables[(t * states + i) * states + j] += size(edge);
+                }
+                TransitionGradient::Sparse { values, .. } => {
+                    let Transitions::Sparse { pattern, per_step, .. } = transitions else { panic!("sparse") };
+                    let first = if *per_step { t * pattern.len() } else { 0 };
+                    if let Some(e) = pattern.entry(i, j) {
+                        values[first + e] += size(edge);
+                    }
+                }
                 TransitionGradient::Factored { left: dl, right: dr } => {
                     let Transitions::Factored { left: l, .. } = transitions else { panic!("factored") };
                     let r = transitions.right().unwrap();

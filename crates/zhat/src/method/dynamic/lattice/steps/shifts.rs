@@ -14,7 +14,7 @@ use super::tiles::{Factored, ROWS, Scratch, Tiles, panels, pieces, tile_columns}
 use crate::numeric::Real;
 
 /// The shifts of one table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Shifts<F> {
     pub rows: Vec<F>,
     pub columns: Vec<F>,

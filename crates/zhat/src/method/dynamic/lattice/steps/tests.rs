@@ -31,8 +31,8 @@ fn table<F: Real>(random: &mut Stream, states: usize, kind: Kind) -> Vec<F> {
     (0..states * states).map(|at| F::from_f64(score(at))).collect()
 }
 
-/// Transitions of form 0 (shared), 1 (per step), 2 (factored with one embedding), 3 (factored with two) or 4
-/// (low rank).
+/// Transitions of form 0 (shared), 1 (per step), 2 (factored with one embedding), 3 (factored with two), 4 (low
+/// rank), 5 (sparse) or 6 (sparse, per step).
 fn transitions<F: Real>(
     random: &mut Stream,
     form: usize,
@@ -45,6 +45,18 @@ fn transitions<F: Real>(
         1 => {
             let tables: Vec<F> = (0..boundaries).flat_map(|_| table::<F>(random, states, kind)).collect();
             Transitions::PerStep(tables.into())
+        }
+        5 | 6 => {
+            let (mut starts, mut targets) = (vec![0], Vec::new());
+            for _ in 0..states {
+                targets.extend((0..states as u32).filter(|_| random.below(3) == 0));
+                starts.push(targets.len());
+            }
+            let pattern = Pattern::new(states, starts, targets).unwrap();
+            let tables = if form == 6 { boundaries } else { 1 };
+            let values = (0..tables).flat_map(|_| table::<F>(random, states, kind)[..pattern.len()].to_vec());
+            let values: Vec<F> = values.collect();
+            Transitions::Sparse { pattern, values: values.into(), per_step: form == 6 }
         }
         4 => {
             let rank = 1 + random.below(40);
@@ -70,6 +82,11 @@ fn zero_gradient<F: Real>(transitions: &Transitions<F>) -> TransitionGradient<F>
     match transitions {
         Transitions::Shared(values) => TransitionGradient::Shared(vec![F::ZERO; values.len()]),
         Transitions::PerStep(values) => TransitionGradient::PerStep(vec![F::ZERO; values.len()]),
+        Transitions::PerSequence(values) => TransitionGradient::PerSequence(vec![F::ZERO; values.len()]),
+        Transitions::Sparse { values, .. } => TransitionGradient::Sparse {
+            values: vec![F::ZERO; values.len()],
+            shape: transitions.sparse_shape(),
+        },
         Transitions::Factored { left, right } => TransitionGradient::Factored {
             left: vec![F::ZERO; left.len()],
             right: right.as_ref().map(|right| vec![F::ZERO; right.len()]),
@@ -82,7 +99,10 @@ fn zero_gradient<F: Real>(transitions: &Transitions<F>) -> TransitionGradient<F>
 
 fn numbers<F: Clone>(gradient: &TransitionGradient<F>) -> Vec<F> {
     match gradient {
-        TransitionGradient::Shared(values) | TransitionGradient::PerStep(values) => values.clone(),
+        TransitionGradient::Shared(values)
+        | TransitionGradient::PerStep(values)
+        | TransitionGradient::PerSequence(values)
+        | TransitionGradient::Sparse { values, .. } => values.clone(),
         TransitionGradient::Factored { left, right } => {
             left.iter().chain(right.iter().flatten()).cloned().collect()
         }
@@ -107,7 +127,10 @@ fn extent<F: Real>(values: &[F]) -> f64 {
 /// sums.
 fn rounding<F: Real>(transitions: &Transitions<F>, states: usize, steps: &dyn Steps<F>, t: usize) -> f64 {
     let score = match transitions {
-        Transitions::Shared(values) | Transitions::PerStep(values) => extent(values),
+        Transitions::Shared(values)
+        | Transitions::PerStep(values)
+        | Transitions::PerSequence(values)
+        | Transitions::Sparse { values, .. } => extent(values),
         Transitions::Factored { left, .. } => {
             let rank = (left.len() / states) as f64;
             rank * (rank + 1.0) * extent(left) * extent(transitions.right().unwrap())
@@ -161,13 +184,13 @@ impl<'a, F: Real> Case<'a, F> {
             assert!(want <= allowed, "M is {want} above 1");
         };
         for i in 0..naive.before {
-            let mut row = vec![F::ZERO; naive.after];
-            steps.log_row(t, i, &mut row);
+            let mut row = Vec::new();
+            steps.log_row(t, i, &mut row).spread(&mut row, naive.after);
             row.iter().zip(&naive.logs[i * naive.after..]).for_each(|(&x, &want)| close(x, want));
         }
         for j in 0..naive.after {
-            let mut column = vec![F::ZERO; naive.before];
-            steps.log_column(t, j, &mut column);
+            let mut column = Vec::new();
+            steps.log_column(t, j, &mut column).spread(&mut column, naive.before);
             column.iter().enumerate().for_each(|(i, &x)| close(x, naive.logs[i * naive.after + j]));
         }
     }
@@ -254,6 +277,10 @@ impl<'a, F: Real> Case<'a, F> {
         let zero = match zero_gradient(self.transitions) {
             TransitionGradient::Shared(values) => TransitionGradient::Shared(doubles(&values)),
             TransitionGradient::PerStep(values) => TransitionGradient::PerStep(doubles(&values)),
+            TransitionGradient::PerSequence(values) => TransitionGradient::PerSequence(doubles(&values)),
+            TransitionGradient::Sparse { values, shape } => {
+                TransitionGradient::Sparse { values: doubles(&values), shape }
+            }
             TransitionGradient::Factored { left, right } => TransitionGradient::Factored {
                 left: doubles(&left),
                 right: right.map(|right| doubles(&right)),
@@ -297,10 +324,10 @@ fn with_threads(threads: usize, work: impl FnOnce() + Send) {
 }
 
 fn agree_with_the_definition<F: Real>(seed: u64) {
-    for case in 0..120 {
+    for case in 0..168 {
         let random = &mut Streams::new(seed, "steps tests").block(case);
         let kind = KINDS[case as usize % 4];
-        let form = (case / 4) as usize % 5;
+        let form = (case / 4) as usize % 7;
         let states = [1 + random.below(70), 1 + random.below(5)][usize::from(random.below(4) == 0)];
         let boundaries = 1 + random.below(2);
         let model = transitions::<F>(random, form, states, boundaries, kind);
@@ -335,7 +362,7 @@ fn products_and_gradients_agree_with_the_definition_in_double_precision() {
 
 /// Larger than a tile and a panel, to test their boundaries and parallel execution.
 fn large_matrices_have_the_same_bits<F: Real>() {
-    for (form, states) in [(0, 1200), (1, 1100), (2, 1300), (3, 700), (2, 513), (4, 4200)] {
+    for (form, states) in [(0, 1200), (1, 1100), (2, 1300), (3, 700), (2, 513), (4, 4200), (5, 4200)] {
         let random = &mut Streams::new(9, "steps tests").block(form as u64);
         let model = transitions::<F>(random, form, states, 1, Kind::Mild);
         let some: Vec<u32> = (0..600).map(|_| random.below(states) as u32).collect();
@@ -365,8 +392,10 @@ fn large_matrices_have_the_same_bits<F: Real>() {
             assert_eq!(got, run(3));
             // Compared with a plain matrix product, for some of the rows of M.
             let mut m = vec![F::ZERO; before * after];
+            let mut logs = Vec::new();
             for (i, row) in m.chunks_exact_mut(after).enumerate() {
-                steps.log_row(0, i, row);
+                steps.log_row(0, i, &mut logs).spread(&mut logs, after);
+                row.copy_from_slice(&logs);
             }
             F::exp_in_place(&mut m);
             let mut want = (vec![F::ZERO; 9 * after], vec![F::ZERO; 9 * before]);

@@ -41,8 +41,16 @@ impl<F: Real> Factors<'_, F> {
         let stride = self.left.stride();
         let mut of_left = vec![F::ZERO; self.left.len() * stride];
         let mut of_right = vec![F::ZERO; self.right.len() * stride];
-        let edges =
-            gradient::Edges { t, sets: None, states: 0, count, left, right, direction: Some(direction) };
+        let edges = gradient::Edges {
+            t,
+            sets: None,
+            states: 0,
+            pattern: None,
+            count,
+            left,
+            right,
+            direction: Some(direction),
+        };
         edges.add_to_embeddings(&Unweighted(self.tiles()), &mut of_left, Some(&mut of_right));
         self.left.add_weighted(&of_left, to_left);
         self.right.add_weighted(&of_right, to_right);

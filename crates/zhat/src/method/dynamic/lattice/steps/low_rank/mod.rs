@@ -23,7 +23,7 @@ mod logs;
 mod product;
 mod side;
 
-use super::super::entries::Entries;
+use super::super::entries::{Entries, Listed};
 use super::sweep;
 use super::tiles::Factored;
 use super::{Product, Steps};
@@ -171,14 +171,18 @@ impl<F: Real> Steps<F> for LowRank<'_, F> {
         self.products(Some(direction), forward, backward);
     }
 
-    fn log_row(&self, t: usize, i: usize, out: &mut [F]) {
+    fn log_row(&self, t: usize, i: usize, out: &mut Vec<F>) -> Listed<'_> {
         let table = self.table(t);
+        out.resize(table.right.len(), F::ZERO);
         table.right.log_products(&table.left, i, out);
+        Listed(None)
     }
 
-    fn log_column(&self, t: usize, j: usize, out: &mut [F]) {
+    fn log_column(&self, t: usize, j: usize, out: &mut Vec<F>) -> Listed<'_> {
         let table = self.table(t);
+        out.resize(table.left.len(), F::ZERO);
         table.left.log_products(&table.right, j, out);
+        Listed(None)
     }
 
     fn add_gradient(
