@@ -335,7 +335,9 @@ class Tagger(Estimator):
             raise InputError(f'objective: expected "conditional" or "joint", found {self.objective!r}')
         joint = self.objective == "joint"
         usual = Tagger()
-        others = ("l1", "all_possible", "hash_bits", "optimizer", "rate") if joint else ("bound", "word_scores")
+        others = (
+            ("l1", "all_possible", "hash_bits", "optimizer", "rate") if joint else ("bound", "word_scores")
+        )
         for name in others:
             if getattr(self, name) != getattr(usual, name):
                 other = "conditional" if joint else "joint"
