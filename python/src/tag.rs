@@ -190,10 +190,6 @@ pub fn train_tagger(
         }
     };
     let (tagger, steps) = run.supervise(py, move |run| {
-        let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
-        let from =
-            kept.map(|kept| kept.0).filter(|path| path.exists()).map(read_tagger_checkpoint).transpose()?;
-        let (mut steps, mut last, mut newest) = (Vec::new(), Instant::now(), None);
         let encode = |tagger: &tag::Tagger| -> Result<Inputs> {
             let mut inputs = Inputs::default();
             for sentence in valid.iter().flatten() {
@@ -206,28 +202,80 @@ pub fn train_tagger(
             Ok(tagger.sorted(inputs))
         };
         let given: Option<&tag::Valid<'_>> = if valid.is_some() { Some(&encode) } else { None };
-        let tagger = tag::train(examples, &how, given, from, run, &mut |now| {
-            steps.push((now.progress().step, now.progress().objective));
-            if let Some((path, every)) = kept {
-                if last.elapsed().as_secs_f64() >= every {
-                    write_tagger_checkpoint(now, path)?;
-                    last = Instant::now();
-                }
-                newest = Some(now.clone());
+        watched(&how, checkpoint.as_ref(), run, |from, watch| {
+            tag::train(examples, &how, given, from, run, watch)
+        })
+    })?;
+    Ok((Tagger { inner: Arc::new(tagger), joint: None }, steps))
+}
+
+/// Called after every step with the state of training.
+type Watch<'a> = dyn FnMut(&tag::TaggerCheckpoint) -> Result<bool> + 'a;
+
+/// Trains with `work`, which gets the checkpoint to resume from; writes checkpoints and records the objectives.
+fn watched(
+    how: &Learning,
+    checkpoint: Option<&(PathBuf, f64)>,
+    run: &zhat::Run,
+    work: impl FnOnce(Option<tag::TaggerCheckpoint>, &mut Watch<'_>) -> Result<tag::Tagger>,
+) -> Result<(tag::Tagger, Vec<(usize, f64)>)> {
+    let kept = checkpoint.map(|(path, every)| (path.as_path(), *every));
+    let from =
+        kept.map(|kept| kept.0).filter(|path| path.exists()).map(read_tagger_checkpoint).transpose()?;
+    let (mut steps, mut last, mut newest) = (Vec::new(), Instant::now(), None);
+    let tagger = work(from, &mut |now| {
+        steps.push((now.progress().step, now.progress().objective));
+        if let Some((path, every)) = kept {
+            if last.elapsed().as_secs_f64() >= every {
+                write_tagger_checkpoint(now, path)?;
+                last = Instant::now();
             }
-            Ok(true)
-        })?;
-        if let (Some((path, _)), Some(now)) = (kept, &newest) {
-            write_tagger_checkpoint(now, path)?;
+            newest = Some(now.clone());
         }
-        if tagger.training().steps == 0 && how.iterations > 0 {
-            return Err(Error::OverBudget {
-                needs: "training did not finish its first step in time".into(),
-                budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
-                fitting: Vec::new(),
-            });
-        }
-        Ok((tagger, steps))
+        Ok(true)
+    })?;
+    if let (Some((path, _)), Some(now)) = (kept, &newest) {
+        write_tagger_checkpoint(now, path)?;
+    }
+    if tagger.training().steps == 0 && how.iterations > 0 {
+        return Err(Error::OverBudget {
+            needs: "training did not finish its first step in time".into(),
+            budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
+            fitting: Vec::new(),
+        });
+    }
+    Ok((tagger, steps))
+}
+
+/// Format, column of tags, column of words, sequence column.
+type Columns = (Option<String>, Option<String>, Option<String>, Option<String>);
+
+/// Trains a tagger on a file in blocks of `block` bytes. `features` are those of a template; unless they were chosen
+/// (the second member), a file in CRFsuite's format has its own attributes.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
+pub fn train_tagger_file(
+    py: Python<'_>,
+    path: PathBuf,
+    (format, column, word, sequence): Columns,
+    features: (String, bool),
+    block: u64,
+    hash_bits: Option<u32>,
+    how: &str,
+    checkpoint: Option<(PathBuf, f64)>,
+    run: &Run,
+) -> PyResult<(Tagger, Vec<(usize, f64)>)> {
+    let how: Learning =
+        serde_json::from_str(how).map_err(|wrong| error::argument("tagger", wrong.to_string()))?;
+    let (tagger, steps) = run.supervise(py, move |run| {
+        let format = format.as_deref().map(tag::Format::named).transpose()?;
+        let options = ReadOptions::default().format(format).column(column).word(word).sequence(sequence);
+        let stream = tag::Stream::new(&path, options, block as usize)?;
+        let own = !features.1 && stream.format()? == tag::Format::Crfsuite;
+        let template = Template::parse(if own { "attributes" } else { &features.0 })?;
+        watched(&how, checkpoint.as_ref(), run, |from, watch| {
+            tag::train_file(&stream, &template, hash_bits, &how, None, from, run, watch)
+        })
     })?;
     Ok((Tagger { inner: Arc::new(tagger), joint: None }, steps))
 }

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +128,32 @@ def test_bad_input():
             Tagger(**wrong).fit(WORDS, TAGS)
     with pytest.raises(zhat.Error):
         read_tagged("no such file")
+
+
+def test_stochastic_gradients_reach_the_same_tags(tmp_path: Path) -> None:
+    best = Tagger(l2=0.3).fit(WORDS, TAGS)
+    how = {"l2": 0.3, "max_iter": 400, "tol": 0.0, "period": 1000, "batch": 2}
+    with pytest.warns(UserWarning, match="max_iter"):
+        found = Tagger(optimizer="sgd", **how).fit(WORDS, TAGS)
+    assert found.predict(WORDS) == best.predict(WORDS)
+    assert found.objective_ == pytest.approx(best.objective_, rel=1e-2)
+    assert found.n_iter_ == 400
+    path = tmp_path / "train.txt"
+    path.write_text(
+        "".join(
+            " ".join(f"{word}_{tag}" for word, tag in zip(*pair, strict=True)) + "\n"
+            for pair in zip(WORDS, TAGS, strict=True)
+        )
+    )
+    with pytest.warns(UserWarning, match="max_iter"):
+        from_file = Tagger(**how).fit_file(path)
+    assert from_file.predict(WORDS) == best.predict(WORDS)
+    assert from_file.objective_ == pytest.approx(found.objective_, rel=1e-6)
+    with pytest.warns(UserWarning, match="max_iter"):
+        hashed = Tagger(hash_bits=16, **how).fit_file(path, block=16)
+    assert hashed.predict(WORDS) == best.predict(WORDS)
+    for wrong in [{"optimizer": "adam"}, {"optimizer": "sgd", "batch": 0}, {"rate": float("inf")}]:
+        with pytest.raises(InputError):
+            Tagger(**wrong).fit(WORDS, TAGS)
+    with pytest.raises(zhat.Error):
+        Tagger().fit_file("no such file")

@@ -89,6 +89,7 @@ __all__ = [
     "train_predictor",
     "train_stochastic",
     "train_tagger",
+    "train_tagger_file",
     "tree",
     "tree_score",
     "word_attributes",
@@ -697,6 +698,16 @@ def train_tagger(
     hash_bits: int | None,
     how: str,
     valid: tuple[list[list[list[tuple[str, float]]]], list[list[str]]] | None,
+    checkpoint: tuple[str | os.PathLike[str], float] | None,
+    run: Run,
+) -> tuple[Tagger, list[tuple[int, float]]]: ...
+def train_tagger_file(
+    path: str | os.PathLike[str],
+    columns: tuple[str | None, str | None, str | None, str | None],
+    features: tuple[str, bool],
+    block: int,
+    hash_bits: int | None,
+    how: str,
     checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
 ) -> tuple[Tagger, list[tuple[int, float]]]: ...

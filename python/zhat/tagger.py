@@ -96,7 +96,9 @@ class Tagger(Estimator):
     Sontag (2015), Appendix B, of the `words` nearest words. The objective is -Σ ln p(tags | words) +
     l1·‖θ‖₁ + l2·‖θ‖²; `context=2` adds weights of three tags. `all_possible` adds weights for attributes and
     tags that the data do not have together. Training stops when the objective has fallen by less than the
-    share `tol` in `period` steps.
+    share `tol` in `period` steps. `optimizer="sgd"` trains by stochastic gradients, `batch` sentences at a
+    time; a step is then an epoch, and `rate` is the first step size, by default chosen by trials.
+    `fit_file` trains on a file that is larger than memory.
 
     With `objective="joint"`, tags and words are one Markov random field (the same paper), tokens are words,
     and the cost of a step does not depend on the number of sentences. The objective is the negative
@@ -139,6 +141,10 @@ class Tagger(Estimator):
         tol: float | None = None,
         period: int = 10,
         patience: int | None = None,
+        optimizer: str = "lbfgs",
+        batch: int = 8,
+        rate: float | None = None,
+        random_state: int = 0,
         checkpoint: FilePath | None = None,
         keep_every: float = 30.0,
         threads: int | None = None,
@@ -161,6 +167,10 @@ class Tagger(Estimator):
         self.tol = tol
         self.period = period
         self.patience = patience
+        self.optimizer = optimizer
+        self.batch = batch
+        self.rate = rate
+        self.random_state = random_state
         self.checkpoint = checkpoint
         self.keep_every = keep_every
         self.threads = threads
@@ -177,7 +187,8 @@ class Tagger(Estimator):
         return tags
 
     def _run(self) -> _zhat.Run:
-        return run(0, self.threads, self.memory, self.time, self.progress)
+        seed = integer("random_state", self.random_state, 0)
+        return run(seed, self.threads, self.memory, self.time, self.progress)
 
     def _encoded(
         self, X: Iterable[Sequence[Token]], words: int | None, ends: int = 0
@@ -228,6 +239,58 @@ class Tagger(Estimator):
         valid = None
         if X_dev is not None and y_dev is not None:
             valid = (self._encoded(X_dev, self.words if of_words else None)[0], _texts(y_dev))
+        self._native, self.steps_ = _zhat.train_tagger(
+            sentences,
+            _texts(y),
+            self.words if of_words else None,
+            None if self.hash_bits is None else integer("hash_bits", self.hash_bits, 1, 30),
+            self._how(),
+            valid,
+            self._kept(),
+            self._run(),
+        )
+        return self._done()
+
+    def fit_file(
+        self: T,
+        path: FilePath,
+        column: str | int | None = None,
+        format: str | None = None,
+        word: str | int | None = None,
+        sequence: str | int | None = None,
+        features: str | None = None,
+        block: int = 1 << 26,
+    ) -> T:
+        """Trains on a tagged file of any size by stochastic gradients, whatever `optimizer` is.
+
+        The file is read in blocks of about `block` bytes, once per epoch and twice more. Only one block is
+        in memory, and with `hash_bits` no dictionary of attributes. `features` are the items of
+        `zhat tag train --features`, by default the attributes of a file in CRFsuite's format and otherwise
+        those of words. The other arguments are those of `read_tagged`.
+        """
+        if self._joint():
+            raise InputError('objective: a file in blocks trains a "conditional" tagger only')
+        given = features is not None
+        items = features if features is not None else f"appendix-b:{integer('words', self.words, 1, 99)}"
+
+        def named(value: str | int | None) -> str | None:
+            return None if value is None else str(value)
+
+        read = (format, named(column), named(word), named(sequence))
+        self._native, self.steps_ = _zhat.train_tagger_file(
+            path,
+            read,
+            (items, given),
+            integer("block", block, 1),
+            None if self.hash_bits is None else integer("hash_bits", self.hash_bits, 1, 30),
+            self._how(optimizer="sgd"),
+            self._kept(),
+            self._run(),
+        )
+        return self._done()
+
+    def _how(self, **other: Any) -> str:
+        """The training options as JSON."""
         how = {
             "l1": real("l1", self.l1),
             "l2": real("l2", 1.0 if self.l2 is None else self.l2),
@@ -238,23 +301,22 @@ class Tagger(Estimator):
             "delta": real("tol", 1e-5 if self.tol is None else self.tol),
             "period": integer("period", self.period),
             "patience": integer("patience", 10 if self.patience is None else self.patience),
+            "optimizer": self.optimizer,
+            "batch": integer("batch", self.batch),
+            "rate": 0.0 if self.rate is None else real("rate", self.rate),
         }
-        for name in ("l1", "l2", "delta"):
+        for name in ("l1", "l2", "delta", "rate"):
             if not math.isfinite(how[name]):
                 raise InputError(f"{name}: expected a finite number, found {how[name]}")
-        checkpoint = (
-            None if self.checkpoint is None else (self.checkpoint, real("keep_every", self.keep_every))
-        )
-        self._native, self.steps_ = _zhat.train_tagger(
-            sentences,
-            _texts(y),
-            self.words if of_words else None,
-            None if self.hash_bits is None else integer("hash_bits", self.hash_bits, 1, 30),
-            json.dumps(how),
-            valid,
-            checkpoint,
-            self._run(),
-        )
+        if self.optimizer not in ("lbfgs", "sgd"):
+            raise InputError(f"optimizer: expected lbfgs or sgd, found {self.optimizer!r}")
+        return json.dumps(how | other)
+
+    def _kept(self) -> tuple[FilePath, float] | None:
+        """The file of the checkpoint and the seconds between writes."""
+        return None if self.checkpoint is None else (self.checkpoint, real("keep_every", self.keep_every))
+
+    def _done(self: T) -> T:
         self._fitted()
         self._warn_if_late()
         return self
@@ -273,7 +335,9 @@ class Tagger(Estimator):
             raise InputError(f'objective: expected "conditional" or "joint", found {self.objective!r}')
         joint = self.objective == "joint"
         usual = Tagger()
-        others = ("l1", "all_possible", "hash_bits") if joint else ("bound", "word_scores")
+        others = (
+            ("l1", "all_possible", "hash_bits", "optimizer", "rate") if joint else ("bound", "word_scores")
+        )
         for name in others:
             if getattr(self, name) != getattr(usual, name):
                 other = "conditional" if joint else "joint"

@@ -9,8 +9,8 @@ use zhat::internal::units;
 use zhat::io::table::cell;
 use zhat::learn::tag::file::{read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
 use zhat::learn::tag::{
-    AnyTagger, Corpus, Evaluation, Examples, Format, Hits, Learning, ReadOptions, TagCounts, Tagger,
-    Template, evaluate, train,
+    AnyTagger, Corpus, Evaluation, Examples, Format, Hits, Learning, ReadOptions, Stream, TagCounts,
+    TagOptimizer, Tagger, TaggerCheckpoint, Template, evaluate, train, train_file,
 };
 use zhat::{Error, Result};
 
@@ -44,12 +44,19 @@ fn options(arguments: &TagReadArguments, tagged: bool) -> Result<ReadOptions> {
         .tagged(tagged))
 }
 
-fn template(arguments: &TagTrainArguments, corpus: &Corpus) -> Result<Template> {
+fn template(arguments: &TagTrainArguments, format: Format) -> Result<Template> {
     match &arguments.features {
         Some(features) => Template::parse(features),
-        None if corpus.format() == Format::Crfsuite => Template::parse("attributes"),
+        None if format == Format::Crfsuite => Template::parse("attributes"),
         None => Template::parse(&format!("appendix-b:{}", arguments.words)),
     }
+}
+
+/// The training data.
+enum Data {
+    Whole(Box<Examples>),
+    /// A file that is read in blocks.
+    Blocks(Stream, Template),
 }
 
 fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
@@ -61,10 +68,22 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
     let started = Instant::now();
     let read = options(&arguments.read, true)?;
-    let corpus = Corpus::read(&arguments.file, &read)?;
-    let template = template(arguments, &corpus)?;
-    let examples = Examples::of(&corpus, &template, arguments.hash_bits)?;
-    drop(corpus);
+    let optimizer = TagOptimizer::named(&arguments.optimizer)?;
+    if arguments.rate.is_some() && optimizer != TagOptimizer::Sgd {
+        return Err(Error::argument("--rate", "is the step size of --optimizer sgd"));
+    }
+    let data = match optimizer {
+        TagOptimizer::Sgd => {
+            let stream = Stream::new(&arguments.file, read.clone(), arguments.block as usize)?;
+            let template = template(arguments, stream.format()?)?;
+            Data::Blocks(stream, template)
+        }
+        _ => {
+            let corpus = Corpus::read(&arguments.file, &read)?;
+            let template = template(arguments, corpus.format())?;
+            Data::Whole(Box::new(Examples::of(&corpus, &template, arguments.hash_bits)?))
+        }
+    };
     let valid = arguments.valid.as_deref().map(|path| Corpus::read(path, &read)).transpose()?;
     let usual = Learning::default();
     let how = usual
@@ -76,7 +95,10 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         .iterations(arguments.iterations.unwrap_or(usual.iterations))
         .delta(arguments.delta.unwrap_or(usual.delta))
         .period(arguments.period.unwrap_or(usual.period))
-        .patience(arguments.patience.unwrap_or(usual.patience));
+        .patience(arguments.patience.unwrap_or(usual.patience))
+        .optimizer(optimizer)
+        .batch(arguments.batch)
+        .rate(arguments.rate.unwrap_or(0.0));
     let kept = arguments.checkpoint.as_deref();
     let from = kept.filter(|path| path.exists()).map(read_tagger_checkpoint).transpose()?;
     let reading = started.elapsed().as_secs_f64();
@@ -87,7 +109,7 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         None => Err(Error::argument("--valid", "is missing")),
     };
     let valid_data: Option<&zhat::learn::tag::Valid<'_>> = if valid.is_some() { Some(&encode) } else { None };
-    let tagger = train(examples, &how, valid_data, from, &run, &mut |now| {
+    let mut watch = |now: &TaggerCheckpoint| {
         let progress = now.progress();
         if told.elapsed() >= TOLD {
             let valid = progress.valid.map(|loss| format!(", validation log-loss {loss:.5} per token"));
@@ -108,7 +130,13 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
             newest = Some(now.clone());
         }
         Ok(true)
-    })?;
+    };
+    let tagger = match data {
+        Data::Whole(examples) => train(*examples, &how, valid_data, from, &run, &mut watch)?,
+        Data::Blocks(stream, template) => {
+            train_file(&stream, &template, arguments.hash_bits, &how, valid_data, from, &run, &mut watch)?
+        }
+    };
     drop(attention);
     if let (Some(path), Some(now)) = (kept, &newest) {
         write_tagger_checkpoint(now, path)?;
@@ -157,13 +185,14 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
             format!("{} attributes share a bucket with an earlier one", training.collisions),
         ));
     }
+    let steps = if optimizer == TagOptimizer::Sgd { "epochs" } else { "steps" };
     let late = if training.converged { "" } else { " (not converged)" };
     facts.push(("objective", format!("{:.6}{late}", training.objective)));
     if let Some((step, loss)) = training.valid {
         facts.push(("validation", format!("log-loss {loss:.6} per token, at step {step}")));
     }
     facts.extend([
-        ("training", format!("{} steps, {}", training.steps, units::seconds(seconds))),
+        ("training", format!("{} {steps}, {}", training.steps, units::seconds(seconds))),
         ("written", arguments.output.display().to_string()),
     ]);
     output::print(&output::facts(&facts))?;
@@ -261,7 +290,10 @@ fn predict(arguments: &TagPredictArguments) -> Result<Exit> {
 }
 
 fn percent(hits: &Hits) -> String {
-    format!("{:.2}% of {}", 100.0 * hits.accuracy(), hits.all)
+    match hits.all {
+        0 => "none".into(),
+        all => format!("{:.2}% of {all}", 100.0 * hits.accuracy()),
+    }
 }
 
 fn table(name: &str, rows: &[TagCounts]) -> String {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::arguments::BudgetArguments;
+use crate::arguments::{BudgetArguments, parse_bytes};
 
 #[derive(Args, Debug)]
 pub struct TagArguments {
@@ -103,6 +103,19 @@ pub struct TagTrainArguments {
     /// The number of steps for --delta [default: 10]
     #[arg(long)]
     pub period: Option<usize>,
+    /// lbfgs, or sgd: stochastic gradients on a file that is read in blocks, for corpora larger than memory; a step is
+    /// then an epoch
+    #[arg(long, value_name = "NAME", default_value = "lbfgs")]
+    pub optimizer: String,
+    /// With sgd, the number of sentences per batch
+    #[arg(long, value_name = "SENTENCES", default_value_t = 8)]
+    pub batch: usize,
+    /// With sgd, the first step size [default: chosen by trials]
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// With sgd, the size of a block of the file, whose sentences are shuffled
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
+    pub block: u64,
     /// Checkpoint file; an existing one is resumed and gives the same bits as an uninterrupted run
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,

@@ -23,6 +23,7 @@ fn refuse_others(arguments: &TagTrainArguments) -> Result<()> {
         (arguments.l1.is_some(), "--l1", "; `--l2` applies to both"),
         (arguments.all_possible, "--all-possible", "; joint taggers always have all weights"),
         (arguments.hash_bits.is_some(), "--hash-bits", ""),
+        (arguments.optimizer != "lbfgs", "--optimizer", ""),
     ];
     match conditional.iter().find(|(given, ..)| *given) {
         Some((_, name, instead)) => {

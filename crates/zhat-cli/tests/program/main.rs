@@ -20,3 +20,4 @@ mod signals;
 mod spaces;
 mod structured;
 mod tables;
+mod tagging;

@@ -6,11 +6,10 @@
 //!
 //! Reference: J. Nocedal, S. J. Wright, *Numerical Optimization* (2006), Algorithms 7.4, 3.5 and 3.6.
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
-use super::{InverseHessian, Smooth, Step, add_multiple, dot, largest, subtract_from};
+use super::memory::Memory;
+use super::{InverseHessian, Smooth, Step, dot, largest};
 use crate::error::Result;
 
 const SUFFICIENT: f64 = 1e-4;
@@ -35,13 +34,9 @@ const TRIALS: usize = 30;
 /// # Ok::<(), zhat::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Lbfgs {
-    point: Vec<f64>,
-    history: usize,
-    /// Value and gradient at the point, if evaluated.
-    here: Option<(f64, Vec<f64>)>,
-    /// The pairs (s, y), most recent last.
-    pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
+    memory: Memory,
 }
 
 /// A point on the search line: its step, value and slope.
@@ -62,23 +57,30 @@ struct Place {
 impl Lbfgs {
     /// Starts at a point, with a history of this many pairs.
     pub fn new(point: Vec<f64>, history: usize) -> Self {
-        Lbfgs { point, history: history.max(1), here: None, pairs: VecDeque::new() }
+        Lbfgs { memory: Memory::new(point, history) }
     }
 
     /// The current point.
     pub fn point(&self) -> &[f64] {
-        &self.point
+        &self.memory.point
     }
 
-    /// The whole state: the point, the maximum number of pairs, value and gradient at the point, and the
-    /// pairs.
+    /// The point with its history.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The inverse of `memory`.
+    pub(crate) fn from_memory(memory: Memory) -> Self {
+        Lbfgs { memory }
+    }
+
+    /// The parts of the memory.
     #[allow(clippy::type_complexity)]
     pub(crate) fn parts(
         &self,
     ) -> (&[f64], usize, Option<(f64, &[f64])>, impl ExactSizeIterator<Item = (&[f64], &[f64])>) {
-        let here = self.here.as_ref().map(|(value, gradient)| (*value, gradient.as_slice()));
-        let pairs = self.pairs.iter().map(|(s, y)| (s.as_slice(), y.as_slice()));
-        (&self.point, self.history, here, pairs)
+        self.memory.parts()
     }
 
     /// The inverse of `parts`; all vectors must have the length of the point.
@@ -88,7 +90,7 @@ impl Lbfgs {
         here: Option<(f64, Vec<f64>)>,
         pairs: Vec<(Vec<f64>, Vec<f64>)>,
     ) -> Self {
-        Lbfgs { point, history: history.max(1), here, pairs: pairs.into() }
+        Lbfgs { memory: Memory::from_parts(point, history, here, pairs) }
     }
 
     /// One step. At a minimum, up to rounding, the point does not move. If f fails, the state is unchanged.
@@ -105,15 +107,10 @@ impl Lbfgs {
     /// # Errors
     /// If f fails.
     pub fn step_in(&mut self, f: &mut Smooth<'_>, initial: Option<&InverseHessian<'_>>) -> Result<Step> {
-        let (value, mut gradient) = match self.here.take() {
-            Some(here) => here,
-            None => {
-                let mut gradient = vec![0.0; self.point.len()];
-                (f(&self.point, &mut gradient)?, gradient)
-            }
-        };
+        let memory = &mut self.memory;
+        let (value, gradient) = memory.take(f)?;
         let stationarity = largest(&gradient);
-        let mut direction = self.direction(&gradient, initial);
+        let mut direction = memory.direction(&gradient, initial);
         let mut slope = dot(&gradient, &direction);
         let spoilt = slope >= 0.0 || !slope.is_finite();
         if spoilt {
@@ -123,63 +120,31 @@ impl Lbfgs {
         }
         let stays = Step { objective: value, stationarity };
         if slope == 0.0 {
-            self.here = Some((value, gradient));
+            memory.here = Some((value, gradient));
             return Ok(stays);
         }
-        let scaled = initial.is_some() || !self.pairs.is_empty();
+        let scaled = initial.is_some() || !memory.pairs.is_empty();
         let first = if spoilt || !scaled { (1.0 / stationarity).min(1.0) } else { 1.0 };
-        let found = search(f, &self.point, Mark { step: 0.0, value, slope }, &direction, first);
+        let found = search(f, &memory.point, Mark { step: 0.0, value, slope }, &direction, first);
         drop(direction);
         let found = match found {
             Ok(Some(found)) => found,
             Ok(None) => {
-                self.pairs.clear();
-                self.here = Some((value, gradient));
+                memory.pairs.clear();
+                memory.here = Some((value, gradient));
                 return Ok(stays);
             }
             Err(error) => {
-                self.here = Some((value, gradient));
+                memory.here = Some((value, gradient));
                 return Err(error);
             }
         };
         if spoilt {
-            self.pairs.clear();
+            memory.pairs.clear();
         }
         let step = Step { objective: found.mark.value, stationarity: largest(&found.gradient) };
-        // In place: the old point and gradient become the differences s and y.
-        subtract_from(&found.point, &mut self.point);
-        subtract_from(&found.gradient, &mut gradient);
-        let (s, y) = (std::mem::replace(&mut self.point, found.point), gradient);
-        if dot(&s, &y) > f64::EPSILON * dot(&y, &y).sqrt() * dot(&s, &s).sqrt() {
-            if self.pairs.len() == self.history {
-                self.pairs.pop_front();
-            }
-            self.pairs.push_back((s, y));
-        }
-        self.here = Some((found.mark.value, found.gradient));
+        memory.advance(found.point, gradient, (found.mark.value, found.gradient));
         Ok(step)
-    }
-
-    /// −H∇f.
-    fn direction(&self, gradient: &[f64], initial: Option<&InverseHessian<'_>>) -> Vec<f64> {
-        let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
-        let mut factors = Vec::with_capacity(self.pairs.len());
-        for (s, y) in self.pairs.iter().rev() {
-            let factor = dot(s, &q) / dot(s, y);
-            add_multiple(&mut q, -factor, y);
-            factors.push(factor);
-        }
-        if let Some(initial) = initial {
-            initial(&mut q);
-        } else if let Some((s, y)) = self.pairs.back() {
-            let scale = dot(s, y) / dot(y, y);
-            q.iter_mut().for_each(|q| *q *= scale);
-        }
-        for ((s, y), factor) in self.pairs.iter().zip(factors.into_iter().rev()) {
-            let change = factor - dot(y, &q) / dot(s, y);
-            add_multiple(&mut q, change, s);
-        }
-        q
     }
 }
 

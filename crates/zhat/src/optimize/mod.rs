@@ -3,10 +3,12 @@
 
 mod fista;
 mod lbfgs;
+mod memory;
 mod owlqn;
 
 pub use fista::{Fista, StepSize};
 pub use lbfgs::Lbfgs;
+pub(crate) use memory::Memory;
 pub use owlqn::Owlqn;
 
 use crate::numeric::parallel::prelude::*;

@@ -7,11 +7,10 @@
 //!
 //! Reference: G. Andrew, J. Gao, *Scalable training of L1-regularized log-linear models*, ICML 2007.
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
-use super::{Smooth, Step, add_multiple, dot, largest};
+use super::memory::Memory;
+use super::{Smooth, Step, dot, largest};
 use crate::error::Result;
 
 const SUFFICIENT: f64 = 1e-4;
@@ -35,45 +34,29 @@ const TRIALS: usize = 40;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Owlqn {
-    point: Vec<f64>,
     l1: f64,
-    history: usize,
-    /// f and its gradient at the point, if evaluated.
-    here: Option<(f64, Vec<f64>)>,
-    /// The pairs (s, y), most recent last.
-    pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
+    memory: Memory,
 }
 
 impl Owlqn {
     /// Starts at a point, with weight λ of the l1 norm and a history of this many pairs.
     pub fn new(point: Vec<f64>, l1: f64, history: usize) -> Self {
-        Owlqn { point, l1, history: history.max(1), here: None, pairs: VecDeque::new() }
+        Owlqn { l1, memory: Memory::new(point, history) }
     }
 
     /// The current point.
     pub fn point(&self) -> &[f64] {
-        &self.point
+        &self.memory.point
     }
 
-    /// The state without λ: the point, the maximum number of pairs, f and its gradient, and the pairs.
-    #[allow(clippy::type_complexity)]
-    pub(crate) fn parts(
-        &self,
-    ) -> (&[f64], usize, Option<(f64, &[f64])>, impl ExactSizeIterator<Item = (&[f64], &[f64])>) {
-        let here = self.here.as_ref().map(|(value, gradient)| (*value, gradient.as_slice()));
-        let pairs = self.pairs.iter().map(|(s, y)| (s.as_slice(), y.as_slice()));
-        (&self.point, self.history, here, pairs)
+    /// The point with its history.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
-    /// The inverse of `parts`; all vectors must have the length of the point.
-    pub(crate) fn from_parts(
-        point: Vec<f64>,
-        l1: f64,
-        history: usize,
-        here: Option<(f64, Vec<f64>)>,
-        pairs: Vec<(Vec<f64>, Vec<f64>)>,
-    ) -> Self {
-        Owlqn { point, l1, history: history.max(1), here, pairs: pairs.into() }
+    /// The inverse of `memory`.
+    pub(crate) fn from_memory(l1: f64, memory: Memory) -> Self {
+        Owlqn { l1, memory }
     }
 
     fn norm(&self, point: &[f64]) -> f64 {
@@ -85,7 +68,7 @@ impl Owlqn {
         let one = |(x, g): (&f64, &f64)| {
             if *x != 0.0 { g + self.l1 * x.signum() } else { (g.abs() - self.l1).max(0.0) * g.signum() }
         };
-        self.point.iter().zip(gradient).map(one).collect()
+        self.memory.point.iter().zip(gradient).map(one).collect()
     }
 
     /// One step. At a minimum, up to rounding, the point does not move. If f fails, the state is unchanged.
@@ -93,34 +76,29 @@ impl Owlqn {
     /// # Errors
     /// If f fails.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
-        let (value, gradient) = match self.here.take() {
-            Some(here) => here,
-            None => {
-                let mut gradient = vec![0.0; self.point.len()];
-                (f(&self.point, &mut gradient)?, gradient)
-            }
-        };
+        let (value, gradient) = self.memory.take(f)?;
         let pseudo = self.pseudo_gradient(&gradient);
-        let objective = value + self.norm(&self.point);
+        let objective = value + self.norm(&self.memory.point);
         let stays = Step { objective, stationarity: largest(&pseudo) };
-        let mut direction = self.direction(&pseudo);
+        let mut direction = self.memory.direction(&pseudo, None);
         for (d, p) in direction.iter_mut().zip(&pseudo) {
             if *d * p >= 0.0 {
                 *d = 0.0;
             }
         }
         if dot(&direction, &pseudo) >= 0.0 {
-            self.pairs.clear();
+            self.memory.pairs.clear();
             direction.iter_mut().zip(&pseudo).for_each(|(d, p)| *d = -p);
         }
         if stays.stationarity == 0.0 {
-            self.here = Some((value, gradient));
+            self.memory.here = Some((value, gradient));
             return Ok(stays);
         }
         let mut step =
-            if self.pairs.is_empty() { (1.0 / dot(&pseudo, &pseudo).sqrt()).min(1.0) } else { 1.0 };
+            if self.memory.pairs.is_empty() { (1.0 / dot(&pseudo, &pseudo).sqrt()).min(1.0) } else { 1.0 };
         for _ in 0..TRIALS {
             let next: Vec<f64> = self
+                .memory
                 .point
                 .iter()
                 .zip(direction.iter().zip(&pseudo))
@@ -133,52 +111,24 @@ impl Owlqn {
             let reached = match f(&next, &mut there) {
                 Ok(reached) => reached,
                 Err(error) => {
-                    self.here = Some((value, gradient));
+                    self.memory.here = Some((value, gradient));
                     return Err(error);
                 }
             };
             let along: f64 =
-                next.iter().zip(&self.point).zip(&pseudo).map(|((new, old), p)| (new - old) * p).sum();
+                next.iter().zip(&self.memory.point).zip(&pseudo).map(|((new, old), p)| (new - old) * p).sum();
             let new_objective = reached + self.norm(&next);
             if new_objective <= objective + SUFFICIENT * along && along < 0.0 {
-                let s: Vec<f64> = next.iter().zip(&self.point).map(|(new, old)| new - old).collect();
-                let y: Vec<f64> = there.iter().zip(&gradient).map(|(new, old)| new - old).collect();
-                if dot(&s, &y) > f64::EPSILON * dot(&y, &y).sqrt() * dot(&s, &s).sqrt() {
-                    if self.pairs.len() == self.history {
-                        self.pairs.pop_front();
-                    }
-                    self.pairs.push_back((s, y));
-                }
-                self.point = next;
-                let stationarity = largest(&self.pseudo_gradient(&there));
-                self.here = Some((reached, there));
+                self.memory.advance(next, gradient, (reached, there));
+                let gradient = self.memory.here.as_ref().map_or(&[][..], |here| &here.1);
+                let stationarity = largest(&self.pseudo_gradient(gradient));
                 return Ok(Step { objective: new_objective, stationarity });
             }
             step *= 0.5;
         }
-        self.pairs.clear();
-        self.here = Some((value, gradient));
+        self.memory.pairs.clear();
+        self.memory.here = Some((value, gradient));
         Ok(stays)
-    }
-
-    /// −H·pseudo-gradient.
-    fn direction(&self, pseudo: &[f64]) -> Vec<f64> {
-        let mut q: Vec<f64> = pseudo.iter().map(|p| -p).collect();
-        let mut factors = Vec::with_capacity(self.pairs.len());
-        for (s, y) in self.pairs.iter().rev() {
-            let factor = dot(s, &q) / dot(s, y);
-            add_multiple(&mut q, -factor, y);
-            factors.push(factor);
-        }
-        if let Some((s, y)) = self.pairs.back() {
-            let scale = dot(s, y) / dot(y, y);
-            q.iter_mut().for_each(|q| *q *= scale);
-        }
-        for ((s, y), factor) in self.pairs.iter().zip(factors.into_iter().rev()) {
-            let change = factor - dot(y, &q) / dot(s, y);
-            add_multiple(&mut q, change, s);
-        }
-        q
     }
 }
 

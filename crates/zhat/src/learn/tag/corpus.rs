@@ -18,6 +18,7 @@ mod attributes;
 mod columns;
 mod csv;
 mod lists;
+mod stream;
 mod words;
 
 #[cfg(test)]
@@ -30,6 +31,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::io::read_input;
+
+pub use stream::Stream;
 
 /// A format of tagged files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -249,6 +252,16 @@ impl Corpus {
     /// If the text has no token, does not follow its format, or a column is missing: with line and token.
     pub fn parse(text: String, name: &str, options: &ReadOptions) -> Result<Self> {
         let format = options.format.unwrap_or_else(|| Format::of(&text, name));
+        let options = ReadOptions { format: Some(format), ..options.clone() };
+        Corpus::parse_block(text, name, &options, 0)?.ok_or_else(|| {
+            let message = format!("no token was found; read as {}", format.name());
+            Error::Parse { source_name: name.into(), line: 0, message }
+        })
+    }
+
+    /// Reads a part of a file after this many lines; `None` if it has no token.
+    fn parse_block(text: String, name: &str, options: &ReadOptions, lines: usize) -> Result<Option<Self>> {
+        let format = options.format.unwrap_or_else(|| Format::of(&text, name));
         let file = text.len();
         // Unescaped cells of a table follow the text.
         if file > (u32::MAX / 2) as usize {
@@ -259,18 +272,22 @@ impl Corpus {
         let inserts = !options.tagged && matches!(format, Format::Columns | Format::Words | Format::Csv);
         let (separator, header) = (' ', None);
         let mut corpus = Corpus { source_name, text, file, format, separator, inserts, places, ends, header };
-        match format {
-            Format::Conllu => columns::conllu(&mut corpus, options)?,
-            Format::Columns => columns::plain(&mut corpus, options)?,
-            Format::Words => words::read(&mut corpus, options)?,
-            Format::Crfsuite => attributes::read(&mut corpus, options)?,
-            Format::Csv => csv::read(&mut corpus, options)?,
-        }
+        let read = match format {
+            Format::Conllu => columns::conllu(&mut corpus, options),
+            Format::Columns => columns::plain(&mut corpus, options),
+            Format::Words => words::read(&mut corpus, options),
+            Format::Crfsuite => attributes::read(&mut corpus, options),
+            Format::Csv => csv::read(&mut corpus, options),
+        };
+        read.map_err(|error| match error {
+            Error::Parse { source_name, line, message } => {
+                Error::Parse { source_name, line: if line > 0 { line + lines } else { 0 }, message }
+            }
+            other => other,
+        })?;
+        corpus.places.iter_mut().for_each(|place| place.line += lines as u32);
         corpus.end_sentence();
-        if corpus.ends.is_empty() {
-            return Err(corpus.error(0, format!("no token was found; read as {}", format.name())));
-        }
-        Ok(corpus)
+        Ok(Some(corpus).filter(|corpus| !corpus.ends.is_empty()))
     }
 
     fn error(&self, line: usize, message: String) -> Error {
@@ -291,6 +308,11 @@ impl Corpus {
     /// The format.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// A hash of the text.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        super::dictionary::hash(&self.text)
     }
 
     /// The number of sentences; at least 1.

@@ -11,6 +11,9 @@ pub(crate) const UNKNOWN: u16 = u16::MAX;
 /// A bucket that no attribute of the training data has.
 pub(crate) const UNUSED: u32 = u32::MAX;
 
+/// Collisions are counted among at most this many attributes, so that the memory is bounded.
+const MOST_HASHES: usize = 1 << 22;
+
 /// Numbers of attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Names {
@@ -24,6 +27,14 @@ impl Names {
     /// The bucket of a name; the number of buckets is a power of two.
     fn bucket(name: &str, buckets: usize) -> u32 {
         (hash(name) >> 16) as u32 & (buckets - 1) as u32
+    }
+
+    /// The number of names or buckets.
+    pub fn len(&self) -> usize {
+        match self {
+            Names::Listed(names) => names.len(),
+            Names::Hashed { slots } => slots.len(),
+        }
     }
 
     /// The number of an attribute that has parameters.
@@ -243,8 +254,9 @@ impl Examples {
             Names::Listed(names) => names.add(name),
             Names::Hashed { slots } => {
                 let bucket = Names::bucket(name, slots.len());
-                self.hashes.insert(hash(name));
-                self.buckets.insert(bucket);
+                if self.hashes.len() < MOST_HASHES && self.hashes.insert(hash(name)) {
+                    self.buckets.insert(bucket);
+                }
                 bucket
             }
         };
@@ -312,7 +324,19 @@ impl Examples {
         }
     }
 
-    /// The number of attributes that share a bucket with an earlier one.
+    /// Whether an attribute seen this many times is dropped: it is rare, and `appendix-b` does not keep it.
+    pub(crate) fn drops(&self, attribute: u32, count: usize, min_count: usize) -> bool {
+        count < min_count
+            && match &self.names {
+                Names::Listed(names) => {
+                    let template = self.template.as_ref();
+                    template.is_none_or(|template| template.drops_rare(names.name(attribute)))
+                }
+                Names::Hashed { .. } => true,
+            }
+    }
+
+    /// The number of attributes that share a bucket with an earlier one, among the first 4,194,304.
     pub fn collisions(&self) -> usize {
         self.hashes.len() - self.buckets.len()
     }

@@ -14,13 +14,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::conditional::design::Design;
-use super::conditional::{Best, Learning, Search, TaggerCheckpoint, TaggerProgress, Training};
+use super::conditional::{Best, Epochs, Learning, Search, TaggerCheckpoint, TaggerProgress, Training};
 use super::examples::{Names, UNUSED};
 use super::{Dictionary, TagSet, Tagger, Template};
 use crate::error::{Error, Result};
 use crate::io::tensor_file::{self, TensorFile};
 use crate::io::write_atomically;
-use crate::optimize::{Lbfgs, Owlqn};
+use crate::optimize::{Lbfgs, Memory, Owlqn};
 use crate::tensor::{Tensor, TensorMap};
 
 const KIND: &str = "tagger";
@@ -202,6 +202,9 @@ struct Rest {
     idle: usize,
     history: usize,
     value: Option<f64>,
+    /// Stochastic gradients: the number of sentences and the first step size.
+    #[serde(default)]
+    epochs: Option<(u64, f64)>,
     best: Option<(usize, f64)>,
 }
 
@@ -212,26 +215,22 @@ struct Rest {
 pub fn write_tagger_checkpoint(now: &TaggerCheckpoint, path: &Path) -> Result<()> {
     let finite = |number: f64| number.is_finite().then_some(number);
     let mut tensors = Vec::new();
-    let (history, value) = {
-        let (point, history, here, pairs): (_, _, _, Vec<_>) = match &now.search {
-            Search::Lbfgs(lbfgs) => {
-                let (point, history, here, pairs) = lbfgs.parts();
-                (point, history, here, pairs.collect())
-            }
-            Search::Owlqn(owlqn) => {
-                let (point, history, here, pairs) = owlqn.parts();
-                (point, history, here, pairs.collect())
-            }
-        };
-        let (size, count) = (point.len(), pairs.len());
-        tensors.push(Tensor::new("point", &[size], point));
+    let (mut history, mut value, mut epochs) = (0, None, None);
+    let size = now.search.point().len();
+    tensors.push(Tensor::new("point", &[size], now.search.point()));
+    if let Some(memory) = now.search.memory() {
+        let (_, most, here, pairs) = memory.parts();
+        let count = pairs.len();
         if let Some((_, gradient)) = here {
             tensors.push(Tensor::new("gradient", &[size], gradient));
         }
-        let pieces = pairs.into_iter().flat_map(|(s, y)| [s, y]).map(Cow::Borrowed).collect();
+        let pieces = pairs.flat_map(|(s, y)| [s, y]).map(Cow::Borrowed).collect();
         tensors.push(Tensor::of_pieces::<f64>("pairs", &[count, 2, size], pieces));
-        (history, here.map(|here| here.0))
-    };
+        (history, value) = (most, here.map(|here| here.0));
+    }
+    if let Search::Sgd(own) = &now.search {
+        epochs = Some((own.seen, own.rate));
+    }
     if let Some(best) = &now.best {
         tensors.push(Tensor::new("best", &[best.parameters.len()], best.parameters.as_slice()));
     }
@@ -246,6 +245,7 @@ pub fn write_tagger_checkpoint(now: &TaggerCheckpoint, path: &Path) -> Result<()
         idle: now.idle,
         history,
         value,
+        epochs,
         best: now.best.as_ref().map(|best| (best.step, best.loss)),
     };
     let text = serde_json::to_string(&rest).map_err(|error| Error::io(path, error.into()))?;
@@ -263,20 +263,9 @@ pub fn read_tagger_checkpoint(path: &Path) -> Result<TaggerCheckpoint> {
     let rest: Rest = text(&tensors, "state")?;
     let point: Vec<f64> = tensors.take("point")?;
     let size = point.len();
-    let here = match rest.value {
-        Some(value) => Some((value, tensors.take_shaped::<f64>("gradient", &[size], "[n]")?)),
-        None => None,
-    };
-    let count = tensors.shape("pairs")?.first().copied().unwrap_or(0);
-    let pairs: Vec<f64> = tensors.take_shaped("pairs", &[count, 2, size], "[m, 2, n]")?;
-    let pair = |pair: &[f64]| {
-        let (s, y) = pair.split_at(size);
-        (s.to_vec(), y.to_vec())
-    };
-    let pairs: Vec<(Vec<f64>, Vec<f64>)> = pairs.chunks_exact((2 * size).max(1)).map(pair).collect();
-    let search = match rest.how.l1 > 0.0 {
-        true => Search::Owlqn(Owlqn::from_parts(point, rest.how.l1, rest.history, here, pairs)),
-        false => Search::Lbfgs(Lbfgs::from_parts(point, rest.history, here, pairs)),
+    let search = match rest.epochs {
+        Some((seen, rate)) => Search::Sgd(Epochs { point, seen, rate }),
+        None => quasi_newton(&mut tensors, &rest, point)?,
     };
     let best = match rest.best {
         Some((step, loss)) => {
@@ -297,5 +286,25 @@ pub fn read_tagger_checkpoint(path: &Path) -> Result<TaggerCheckpoint> {
         idle: rest.idle,
         search,
         best,
+    })
+}
+
+fn quasi_newton(tensors: &mut TensorMap, rest: &Rest, point: Vec<f64>) -> Result<Search> {
+    let size = point.len();
+    let here = match rest.value {
+        Some(value) => Some((value, tensors.take_shaped::<f64>("gradient", &[size], "[n]")?)),
+        None => None,
+    };
+    let count = tensors.shape("pairs")?.first().copied().unwrap_or(0);
+    let pairs: Vec<f64> = tensors.take_shaped("pairs", &[count, 2, size], "[m, 2, n]")?;
+    let pair = |pair: &[f64]| {
+        let (s, y) = pair.split_at(size);
+        (s.to_vec(), y.to_vec())
+    };
+    let pairs: Vec<(Vec<f64>, Vec<f64>)> = pairs.chunks_exact((2 * size).max(1)).map(pair).collect();
+    let memory = Memory::from_parts(point, rest.history, here, pairs);
+    Ok(match rest.how.l1 > 0.0 {
+        true => Search::Owlqn(Owlqn::from_memory(rest.how.l1, memory)),
+        false => Search::Lbfgs(Lbfgs::from_memory(memory)),
     })
 }

@@ -30,8 +30,10 @@ mod tagger;
 mod template;
 
 pub use any::AnyTagger;
-pub use conditional::{Learning, TaggerCheckpoint, TaggerProgress, Training, Valid, train};
-pub use corpus::{Corpus, Format, ReadOptions, Sentence};
+pub use conditional::{
+    Learning, TagOptimizer, TaggerCheckpoint, TaggerProgress, Training, Valid, train, train_file,
+};
+pub use corpus::{Corpus, Format, ReadOptions, Sentence, Stream};
 pub use dictionary::Dictionary;
 pub use evaluate::{Evaluation, Hits, TagCounts, evaluate, spans};
 pub use examples::Examples;

@@ -3,7 +3,8 @@
 
 use super::conditional::Training;
 use super::conditional::design::Design;
-use super::conditional::objective::{Query, Transitions};
+use super::conditional::query::Query;
+use super::conditional::sums::Transitions;
 use super::examples::{Names, Numbered, UNKNOWN};
 use super::{Corpus, Dictionary, TagSet, Template};
 use crate::error::{Error, Result};

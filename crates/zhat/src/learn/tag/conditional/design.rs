@@ -74,10 +74,7 @@ impl Design {
     pub fn new(examples: &mut Examples, tags: usize, wanted: Wanted) -> Result<Self> {
         let Wanted { order, min_count, all_possible } = wanted;
         let numbered = &examples.numbered;
-        let attributes = match &examples.names {
-            Names::Listed(names) => names.len(),
-            Names::Hashed { slots } => slots.len(),
-        };
+        let attributes = examples.names.len();
         // The tags of every attribute, by counting.
         let mut counts = vec![0usize; attributes + 1];
         numbered.items.iter().for_each(|&item| counts[item as usize + 1] += 1);
@@ -95,16 +92,9 @@ impl Design {
         }
         drop(places);
         let mut own: Vec<Option<Vec<u16>>> = Vec::with_capacity(attributes);
-        let template = examples.template.as_ref();
         for attribute in 0..attributes {
             let all = &mut seen[first[attribute]..first[attribute + 1]];
-            let rare = all.len() < min_count
-                && match &examples.names {
-                    Names::Listed(names) => {
-                        template.is_none_or(|template| template.drops_rare(names.name(attribute as u32)))
-                    }
-                    Names::Hashed { .. } => true,
-                };
+            let rare = examples.drops(attribute as u32, all.len(), min_count);
             if all.is_empty() || rare {
                 own.push(None);
             } else if all_possible {
@@ -118,15 +108,31 @@ impl Design {
             }
         }
         drop((seen, first));
+        let (pairs, triples) = transitions(examples, tags, order, all_possible);
+        let (design, new) = Design::assemble(&mut examples.names, own, (tags, order), pairs, triples)?;
+        let number = |old: u32| Some(new[old as usize]).filter(|&number| number != UNUSED);
+        examples.numbered.renumber(number, design.dense as u32);
+        Ok(design)
+    }
+
+    /// The parameters of attributes with these tags, and the new number of every attribute, `UNUSED` for one
+    /// without tags. The names are renumbered.
+    pub fn assemble(
+        names: &mut Names,
+        own: Vec<Option<Vec<u16>>>,
+        (tags, order): (usize, usize),
+        pairs: Vec<[u16; 2]>,
+        triples: Vec<[u16; 3]>,
+    ) -> Result<(Self, Vec<u32>)> {
         let is_dense =
             |tags_of: &Option<Vec<u16>>| tags_of.as_ref().is_some_and(|own| Self::has_row(own.len(), tags));
         let is_sparse = |tags_of: &Option<Vec<u16>>| tags_of.is_some() && !is_dense(tags_of);
-        let ids = 0..attributes as u32;
+        let ids = 0..own.len() as u32;
         let dense: Vec<u32> = ids.clone().filter(|&a| is_dense(&own[a as usize])).collect();
         let sparse = ids.filter(|&a| is_sparse(&own[a as usize]));
         let order_of: Vec<u32> = dense.iter().copied().chain(sparse).collect();
         let (mut starts, mut state_tags) = (vec![0], Vec::new());
-        let mut new = vec![UNUSED; attributes];
+        let mut new = vec![UNUSED; own.len()];
         for (number, &old) in order_of.iter().enumerate() {
             state_tags.extend(own[old as usize].iter().flatten());
             starts.push(state_tags.len());
@@ -136,14 +142,19 @@ impl Design {
         if state_tags.is_empty() {
             return Err(Error::argument("features", "no attribute is left; reduce min_count"));
         }
-        let (pairs, triples) = transitions(examples, tags, order, all_possible);
-        let number = |old: u32| Some(new[old as usize]).filter(|&number| number != UNUSED);
-        examples.numbered.renumber(number, dense.len() as u32);
-        examples.names = match &examples.names {
+        *names = match &*names {
             Names::Listed(names) => Names::Listed(order_of.iter().map(|&old| names.name(old)).collect()),
-            Names::Hashed { .. } => Names::Hashed { slots: new },
+            Names::Hashed { .. } => Names::Hashed { slots: new.clone() },
         };
-        Ok(Design { tags, order, dense: dense.len(), starts, state_tags, pairs, triples })
+        Ok((Design { tags, order, dense: dense.len(), starts, state_tags, pairs, triples }, new))
+    }
+
+    /// The place of every state parameter in the table.
+    pub fn place(&self, attribute: usize, k: usize) -> usize {
+        match attribute < self.dense {
+            true => attribute * self.width() + usize::from(self.state_tags[k]),
+            false => self.dense * self.width() + k - self.starts[self.dense],
+        }
     }
 
     /// Writes the state parameters into a table.
@@ -172,23 +183,32 @@ impl Design {
 
     /// The scores of pairs, as rows of the first tag, padded.
     pub fn pair_scores(&self, parameters: &[f64]) -> Vec<f64> {
+        self.pair_table(&parameters[self.state_tags.len()..])
+    }
+
+    /// The scores of triples, as rows of the first two tags, padded; empty for the first order.
+    pub fn triple_scores(&self, parameters: &[f64]) -> Vec<f64> {
+        self.triple_table(&parameters[self.state_tags.len() + self.pairs.len()..])
+    }
+
+    /// The same from the parameters of pairs.
+    pub fn pair_table(&self, parameters: &[f64]) -> Vec<f64> {
         let width = self.width();
         let mut table = vec![0.0; self.tags * width];
-        for ([a, b], value) in self.pairs.iter().zip(&parameters[self.state_tags.len()..]) {
+        for ([a, b], value) in self.pairs.iter().zip(parameters) {
             table[usize::from(*a) * width + usize::from(*b)] = *value;
         }
         table
     }
 
-    /// The scores of triples, as rows of the first two tags, padded; empty for the first order.
-    pub fn triple_scores(&self, parameters: &[f64]) -> Vec<f64> {
+    /// The same from the parameters of triples.
+    pub fn triple_table(&self, parameters: &[f64]) -> Vec<f64> {
         if self.order < 2 {
             return Vec::new();
         }
         let width = self.width();
         let mut table = vec![0.0; self.tags * self.tags * width];
-        let own = &parameters[self.state_tags.len() + self.pairs.len()..];
-        for ([a, b, c], value) in self.triples.iter().zip(own) {
+        for ([a, b, c], value) in self.triples.iter().zip(parameters) {
             table[(usize::from(*a) * self.tags + usize::from(*b)) * width + usize::from(*c)] = *value;
         }
         table
@@ -199,20 +219,25 @@ pub(super) fn padded(tags: usize) -> usize {
     tags.next_multiple_of(LANES)
 }
 
+/// All pairs of tags, and for the second order all triples.
+pub(super) fn all_transitions(tags: usize, order: usize) -> (Vec<[u16; 2]>, Vec<[u16; 3]>) {
+    let all = 0..tags as u16;
+    let pairs: Vec<[u16; 2]> = all.clone().flat_map(|a| all.clone().map(move |b| [a, b])).collect();
+    let triples = match order {
+        2 => pairs.iter().flat_map(|&[a, b]| all.clone().map(move |c| [a, b, c])).collect(),
+        _ => Vec::new(),
+    };
+    (pairs, triples)
+}
+
 fn transitions(
     examples: &Examples,
     tags: usize,
     order: usize,
     all_possible: bool,
 ) -> (Vec<[u16; 2]>, Vec<[u16; 3]>) {
-    let all = 0..tags as u16;
     if all_possible {
-        let pairs: Vec<[u16; 2]> = all.clone().flat_map(|a| all.clone().map(move |b| [a, b])).collect();
-        let triples = match order {
-            2 => pairs.iter().flat_map(|&[a, b]| all.clone().map(move |c| [a, b, c])).collect(),
-            _ => Vec::new(),
-        };
-        return (pairs, triples);
+        return all_transitions(tags, order);
     }
     let (mut pairs, mut triples) = (BTreeSet::new(), BTreeSet::new());
     for number in 0..examples.len() {

@@ -62,44 +62,47 @@ pub(super) fn multiply_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// x·M for `count` rows of V vectors, in `CHAINS` independent sums.
+/// sum + x·row, by value, so that the compiler keeps the vectors in registers.
 #[inline(always)]
-fn product<const FMA: bool, const V: usize, const CHAINS: usize>(x: &[f64], rows: &[Lane]) -> [Lane; V] {
-    let mut sums = [[[0.0; LANES]; V]; CHAINS];
-    let whole = x.len() / CHAINS * CHAINS;
-    for (x, rows) in x[..whole].chunks_exact(CHAINS).zip(rows.chunks_exact(CHAINS * V)) {
-        for c in 0..CHAINS {
-            for v in 0..V {
-                for l in 0..LANES {
-                    sums[c][v][l] = multiply_add::<FMA>(x[c], rows[c * V + v][l], sums[c][v][l]);
-                }
-            }
+pub(super) fn add_scaled<const FMA: bool, const V: usize>(
+    mut sum: [Lane; V],
+    x: f64,
+    row: &[Lane; V],
+) -> [Lane; V] {
+    for v in 0..V {
+        for l in 0..LANES {
+            sum[v][l] = multiply_add::<FMA>(x, row[v][l], sum[v][l]);
         }
     }
-    for (i, &x) in x.iter().enumerate().skip(whole) {
-        for v in 0..V {
-            for l in 0..LANES {
-                sums[0][v][l] = multiply_add::<FMA>(x, rows[i * V + v][l], sums[0][v][l]);
-            }
+    sum
+}
+
+/// x·M for rows of V vectors, in two independent sums.
+#[inline(always)]
+fn product<const FMA: bool, const V: usize>(x: &[f64], rows: &[Lane]) -> [Lane; V] {
+    let rows = rows.as_chunks::<V>().0;
+    let (mut even, mut odd) = ([[0.0; LANES]; V], [[0.0; LANES]; V]);
+    let (two, last) = x.as_chunks::<2>();
+    for (x, row) in two.iter().zip(rows.as_chunks::<2>().0) {
+        even = add_scaled::<FMA, V>(even, x[0], &row[0]);
+        odd = add_scaled::<FMA, V>(odd, x[1], &row[1]);
+    }
+    if let [x] = last {
+        even = add_scaled::<FMA, V>(even, *x, &rows[2 * two.len()]);
+    }
+    for v in 0..V {
+        for l in 0..LANES {
+            even[v][l] += odd[v][l];
         }
     }
-    let mut total = sums[0];
-    for c in 1..CHAINS {
-        for v in 0..V {
-            for l in 0..LANES {
-                total[v][l] += sums[c][v][l];
-            }
-        }
-    }
-    total
+    even
 }
 
 /// The same for any number of vectors, into `out`.
 #[inline(always)]
 fn product_into<const FMA: bool, const V: usize>(x: &[f64], rows: &[Lane], out: &mut [Lane]) {
     if V > 0 {
-        let sums = if V <= 3 { product::<FMA, V, 4>(x, rows) } else { product::<FMA, V, 2>(x, rows) };
-        out.copy_from_slice(&sums);
+        out.copy_from_slice(&product::<FMA, V>(x, rows));
         return;
     }
     let vectors = out.len();
@@ -218,7 +221,6 @@ fn outer<const FMA: bool, const V: usize>(
     beta: &[Lane],
     pairs: &mut [Lane],
 ) {
-    const ROWS: usize = 4;
     if V == 0 {
         for t in 1..length {
             let x = &alpha[(t - 1) * vectors..].as_flattened()[..tags];
@@ -233,26 +235,19 @@ fn outer<const FMA: bool, const V: usize>(
         }
         return;
     }
-    for first in (0..tags).step_by(ROWS) {
-        let mut sums = [[[0.0; LANES]; V]; ROWS];
-        let rows = alpha.chunks_exact(V).zip(beta.chunks_exact(V).skip(1)).take(length - 1);
-        for (a, b) in rows {
-            // The padded width is a multiple of the rows.
-            let x = &a.as_flattened()[first..][..ROWS];
-            for r in 0..ROWS {
-                for v in 0..V {
-                    for l in 0..LANES {
-                        sums[r][v][l] = multiply_add::<FMA>(x[r], b[v][l], sums[r][v][l]);
-                    }
-                }
-            }
+    for first in (0..tags).step_by(2) {
+        let (mut one, mut two) = ([[0.0; LANES]; V], [[0.0; LANES]; V]);
+        let rows = alpha.as_chunks::<V>().0.iter().zip(beta.as_chunks::<V>().0.iter().skip(1));
+        for (a, b) in rows.take(length - 1) {
+            // The padded width is even.
+            let x = &a.as_flattened()[first..][..2];
+            one = add_scaled::<FMA, V>(one, x[0], b);
+            two = add_scaled::<FMA, V>(two, x[1], b);
         }
-        for r in 0..ROWS {
-            let out = &mut pairs[(first + r) * V..][..V];
-            for v in 0..V {
-                for l in 0..LANES {
-                    out[v][l] += sums[r][v][l];
-                }
+        let out = &mut pairs[first * V..][..2 * V];
+        for (out, sum) in out.iter_mut().zip(one.iter().chain(&two)) {
+            for l in 0..LANES {
+                out[l] += sum[l];
             }
         }
     }

@@ -1,11 +1,14 @@
 //! The conditional tagger against enumeration of all sequences of tags and finite differences.
 
+mod stochastic;
+
 use super::super::examples::Examples;
 use super::super::file::{parse_tagger, read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
 use super::super::{Corpus, Inputs, ReadOptions, Tagger, Template};
 use super::design::{Design, Wanted};
 use super::lattice::Lattice;
-use super::objective::{Objective, Transitions};
+use super::objective::Objective;
+use super::sums::Transitions;
 use super::*;
 use crate::Run;
 use crate::random::Streams;

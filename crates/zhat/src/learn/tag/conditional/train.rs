@@ -9,19 +9,47 @@ use serde::{Deserialize, Serialize};
 use super::super::examples::Examples;
 use super::super::{Inputs, Tagger};
 use super::design::{Design, Wanted};
-use super::objective::{Objective, log_loss};
+use super::objective::Objective;
+use super::query::log_loss;
+use super::stochastic::{Source, descend};
 use crate::error::{Error, Result};
-use crate::optimize::{Lbfgs, Owlqn};
+use crate::optimize::{Lbfgs, Memory, Owlqn, Step};
 use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, Range, options};
-use crate::run::Run;
+use crate::run::{Clock, Run};
 
-const PHASE: &str = "training";
+pub(super) const PHASE: &str = "training";
 /// History of L-BFGS, in pairs.
 const HISTORY: usize = 6;
 /// Training stops after this many steps without any progress.
 const IDLE: usize = 3;
 
-/// Training options.
+/// The optimisation method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TagOptimizer {
+    /// Limited-memory BFGS, with l1 its orthant-wise variant: one step per pass over the data.
+    #[default]
+    Lbfgs,
+    /// Stochastic gradients: one step per batch of sentences, one epoch per pass.
+    Sgd,
+}
+
+impl TagOptimizer {
+    /// The method of this name: `lbfgs` or `sgd`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "lbfgs" => Ok(TagOptimizer::Lbfgs),
+            "sgd" => Ok(TagOptimizer::Sgd),
+            _ => Err(Error::argument("optimizer", format!("expected lbfgs or sgd, found `{name}`"))),
+        }
+    }
+}
+
+/// Training options. A step is one of L-BFGS, or an epoch of stochastic gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -44,6 +72,12 @@ pub struct Learning {
     pub period: usize,
     /// With validation data: stops after this many steps without improvement.
     pub patience: usize,
+    /// The optimisation method.
+    pub optimizer: TagOptimizer,
+    /// Stochastic gradients: the number of sentences per batch.
+    pub batch: usize,
+    /// Stochastic gradients: the first step size; 0 chooses it by trials on some sentences.
+    pub rate: f64,
 }
 
 options!(Learning {
@@ -55,7 +89,10 @@ options!(Learning {
     iterations: usize => ITERATIONS,
     delta: f64 => FROM_ZERO,
     period: usize => Range::whole(1, 1_000_000),
-    patience: usize => Range::whole(1, 1_000_000_000)
+    patience: usize => Range::whole(1, 1_000_000_000),
+    optimizer: TagOptimizer,
+    batch: usize => Range::whole(1, 4096),
+    rate: f64 => FROM_ZERO
 });
 
 impl Default for Learning {
@@ -70,6 +107,9 @@ impl Default for Learning {
             delta: 1e-5,
             period: 10,
             patience: 10,
+            optimizer: TagOptimizer::Lbfgs,
+            batch: 8,
+            rate: 0.0,
         }
     }
 }
@@ -92,13 +132,34 @@ pub struct TaggerProgress {
 pub(crate) enum Search {
     Lbfgs(Lbfgs),
     Owlqn(Owlqn),
+    Sgd(Epochs),
+}
+
+/// The state of stochastic gradients between two epochs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Epochs {
+    pub point: Vec<f64>,
+    /// The number of sentences so far.
+    pub seen: u64,
+    /// The first step size.
+    pub rate: f64,
 }
 
 impl Search {
+    /// The point with its history, for quasi-Newton methods.
+    pub fn memory(&self) -> Option<&Memory> {
+        match self {
+            Search::Lbfgs(lbfgs) => Some(lbfgs.memory()),
+            Search::Owlqn(owlqn) => Some(owlqn.memory()),
+            Search::Sgd(_) => None,
+        }
+    }
+
     pub fn point(&self) -> &[f64] {
         match self {
             Search::Lbfgs(lbfgs) => lbfgs.point(),
             Search::Owlqn(owlqn) => owlqn.point(),
+            Search::Sgd(epochs) => &epochs.point,
         }
     }
 }
@@ -134,6 +195,75 @@ impl TaggerCheckpoint {
     /// The best parameters so far.
     pub fn parameters(&self) -> &[f64] {
         self.best.as_ref().map_or(self.search.point(), |best| &best.parameters)
+    }
+
+    /// The start, or the checkpoint to resume from if it belongs to these data and options.
+    pub(super) fn begin(how: &Learning, data: u64, size: usize, from: Option<Self>) -> Result<Self> {
+        if let Some(checkpoint) = from {
+            let same = Learning { iterations: how.iterations, delta: how.delta, ..checkpoint.how };
+            if same != *how || checkpoint.data != data || checkpoint.search.point().len() != size {
+                return Err(Error::argument("checkpoint", "belongs to other data or other options"));
+            }
+            return Ok(TaggerCheckpoint { how: *how, ..checkpoint });
+        }
+        let zero = vec![0.0; size];
+        let search = match how.optimizer {
+            TagOptimizer::Sgd => Search::Sgd(Epochs { point: zero, seen: 0, rate: how.rate }),
+            TagOptimizer::Lbfgs if how.l1 > 0.0 => Search::Owlqn(Owlqn::new(zero, how.l1, HISTORY)),
+            TagOptimizer::Lbfgs => Search::Lbfgs(Lbfgs::new(zero, HISTORY)),
+        };
+        let unknown = f64::INFINITY;
+        let progress = TaggerProgress { step: 0, objective: unknown, stationarity: unknown, valid: None };
+        Ok(TaggerCheckpoint { how: *how, data, progress, recent: Vec::new(), idle: 0, search, best: None })
+    }
+
+    /// Whether training stops by itself.
+    pub(super) fn done(&self) -> bool {
+        let (how, progress) = (&self.how, self.progress);
+        let period = self.recent.len() > how.period;
+        let flat = period && self.recent[0] - progress.objective < how.delta * progress.objective.abs();
+        let late = self.best.as_ref().is_some_and(|best| progress.step >= best.step + how.patience);
+        // Stochastic objectives go up and down.
+        let idle = self.idle >= IDLE && how.optimizer == TagOptimizer::Lbfgs;
+        flat || late || idle || progress.stationarity == 0.0
+    }
+
+    /// Records a step and, with validation data, their log-loss at the point.
+    pub(super) fn record(
+        &mut self,
+        step: Step,
+        valid: Option<&Inputs>,
+        design: &Design,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        self.idle = if step.objective < self.progress.objective { 0 } else { self.idle + 1 };
+        self.progress.step += 1;
+        (self.progress.objective, self.progress.stationarity) = (step.objective, step.stationarity);
+        self.recent.push(step.objective);
+        if self.recent.len() > self.how.period + 1 {
+            self.recent.remove(0);
+        }
+        if let Some(valid) = valid {
+            let point = self.search.point();
+            let (sum, count) = run.install(|| log_loss(design, &valid.numbered, point, clock))?;
+            let loss = sum / count.max(1) as f64;
+            self.progress.valid = Some(loss);
+            if self.best.as_ref().is_none_or(|best| loss < best.loss) {
+                self.best = Some(Best { loss, step: self.progress.step, parameters: point.to_vec() });
+            }
+        }
+        clock.descent(step.objective, step.stationarity);
+        Ok(())
+    }
+
+    /// Gives the parameters to the tagger.
+    pub(super) fn finish(&self, tagger: &mut Tagger) {
+        tagger.set_parameters(self.parameters().to_vec(), |training| {
+            (training.steps, training.objective) = (self.progress.step, self.progress.objective);
+            training.converged = self.done();
+            training.valid = self.best.as_ref().map(|best| (best.step, best.loss));
+        });
     }
 }
 
@@ -206,29 +336,7 @@ pub fn train(
     let tags = examples.sort_tags()?;
     let wanted = Wanted { order: how.context, min_count: how.min_count, all_possible: how.all_possible };
     let design = Design::new(&mut examples, tags.len(), wanted)?;
-    let size = design.size();
-    let bytes = Objective::bytes(&design, &examples.numbered) + 8.0 * (2 * HISTORY + 8) as f64 * size as f64;
-    run.require_memory(PHASE, bytes)?;
     let data = fingerprint(&examples, &design);
-    let mut now = match from {
-        Some(checkpoint) => {
-            let same = Learning { iterations: how.iterations, delta: how.delta, ..checkpoint.how };
-            if same != *how || checkpoint.data != data || checkpoint.search.point().len() != size {
-                return Err(Error::argument("checkpoint", "belongs to other data or other options"));
-            }
-            TaggerCheckpoint { how: *how, ..checkpoint }
-        }
-        None => {
-            let zero = vec![0.0; size];
-            let search = match how.l1 > 0.0 {
-                true => Search::Owlqn(Owlqn::new(zero, how.l1, HISTORY)),
-                false => Search::Lbfgs(Lbfgs::new(zero, HISTORY)),
-            };
-            let unknown = f64::INFINITY;
-            let progress = TaggerProgress { step: 0, objective: unknown, stationarity: unknown, valid: None };
-            TaggerCheckpoint { how: *how, data, progress, recent: Vec::new(), idle: 0, search, best: None }
-        }
-    };
     let collisions = examples.collisions();
     let Examples { numbered, names, template, words, .. } = examples;
     let training = Training {
@@ -240,23 +348,26 @@ pub fn train(
     };
     let mut tagger =
         Tagger::from_parts(tags, names, design, template, Vec::new(), training).with_words(words);
-    let valid = valid.map(|make| make(&tagger)).transpose()?;
+    if how.optimizer == TagOptimizer::Sgd {
+        let now = descend(&tagger, &Source::Memory(&numbered), how, valid, (data, from), run, &clock, watch)?;
+        now.finish(&mut tagger);
+        return Ok(tagger);
+    }
     let design = tagger.design().clone();
+    let size = design.size();
+    let bytes = Objective::bytes(&design, &numbered) + 8.0 * (2 * HISTORY + 8) as f64 * size as f64;
+    run.require_memory(PHASE, bytes)?;
+    let mut now = TaggerCheckpoint::begin(how, data, size, from)?;
+    let valid = valid.map(|make| make(&tagger)).transpose()?;
     let mut objective = Objective::new(&design, &numbered, how.l2);
-    let done = |now: &TaggerCheckpoint| {
-        let progress = now.progress;
-        let period = now.recent.len() > how.period;
-        let flat = period && now.recent[0] - progress.objective < how.delta * progress.objective.abs();
-        let late = now.best.as_ref().is_some_and(|best| progress.step >= best.step + how.patience);
-        flat || late || now.idle >= IDLE || progress.stationarity == 0.0
-    };
-    while !done(&now) && now.progress.step < how.iterations && !clock.must_stop() {
+    while !now.done() && now.progress.step < how.iterations && !clock.must_stop() {
         clock.progress(PHASE, now.progress.step as u64, how.iterations as u64);
         let step = run.install(|| {
             let mut f = |point: &[f64], gradient: &mut [f64]| objective.evaluate(point, gradient, &clock);
             match &mut now.search {
                 Search::Lbfgs(lbfgs) => lbfgs.step(&mut f),
                 Search::Owlqn(owlqn) => owlqn.step(&mut f),
+                Search::Sgd(_) => Err(Error::argument("checkpoint", "belongs to another optimizer")),
             }
         });
         let step = match step {
@@ -264,33 +375,12 @@ pub fn train(
             Err(Error::Interrupted | Error::OverBudget { .. }) if clock.must_stop() => break,
             step => step?,
         };
-        now.idle = if step.objective < now.progress.objective { 0 } else { now.idle + 1 };
-        now.progress.step += 1;
-        (now.progress.objective, now.progress.stationarity) = (step.objective, step.stationarity);
-        now.recent.push(step.objective);
-        if now.recent.len() > how.period + 1 {
-            now.recent.remove(0);
-        }
-        if let Some(valid) = &valid {
-            let point = now.search.point();
-            let (sum, count) = run.install(|| log_loss(&design, &valid.numbered, point, &clock))?;
-            let loss = sum / count.max(1) as f64;
-            now.progress.valid = Some(loss);
-            if now.best.as_ref().is_none_or(|best| loss < best.loss) {
-                now.best = Some(Best { loss, step: now.progress.step, parameters: point.to_vec() });
-            }
-        }
-        clock.descent(step.objective, step.stationarity);
+        now.record(step, valid.as_ref(), &design, run, &clock)?;
         if !watch(&now)? {
             break;
         }
     }
     drop(objective);
-    let converged = done(&now);
-    tagger.set_parameters(now.parameters().to_vec(), |training| {
-        (training.steps, training.objective) = (now.progress.step, now.progress.objective);
-        training.converged = converged;
-        training.valid = now.best.as_ref().map(|best| (best.step, best.loss));
-    });
+    now.finish(&mut tagger);
     Ok(tagger)
 }
