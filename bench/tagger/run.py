@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from common import tables
-
 import words
+
+from common import tables
 
 # CRFsuite's benchmark: words and parts of speech in a window of two.
 WORDS = ((-2,), (-1,), (0,), (1,), (2,), (-1, 0), (0, 1))

@@ -306,7 +306,7 @@ class Tagger(Estimator):
             "rate": 0.0 if self.rate is None else real("rate", self.rate),
         }
         for name in ("l1", "l2", "delta", "rate"):
-            if not math.isfinite(how[name]):
+            if not math.isfinite(real(name, how[name])):
                 raise InputError(f"{name}: expected a finite number, found {how[name]}")
         if self.optimizer not in ("lbfgs", "sgd"):
             raise InputError(f"optimizer: expected lbfgs or sgd, found {self.optimizer!r}")
