@@ -138,7 +138,7 @@ fn unreached_states_cost_nothing_and_keep_their_zeros() {
     assert!((gradient.emissions[5 * states] - 1.0 / 32.0).abs() < 1e-12);
     assert!((method.entropy(&chain, &run).unwrap().value[0] - 32f64.ln()).abs() < 1e-10);
     assert_eq!(method.k_best(&chain, 40, &run).unwrap().value[0].len(), 32);
-    assert_eq!(method.kl(&chain, &chain, &run).unwrap().value[0].abs() < 1e-10, true);
+    assert!(method.kl(&chain, &chain, &run).unwrap().value[0].abs() < 1e-10);
     let known = chain.condition(&[Observed { sequence: 0, position: 5, state: 5 }]).unwrap();
     assert!((method.log_partition(&known, &run).unwrap().value[0] + 2.5).abs() < 1e-12);
     let never = chain.condition(&[Observed { sequence: 0, position: 5, state: 6 }]).unwrap();

@@ -109,7 +109,7 @@ impl<F: Real> Edges<'_, F> {
 
     /// The best predecessor of j before boundary t, the smallest among ties, and the total score.
     pub fn best_before(&self, t: usize, from: &[F], j: usize, column: &mut Vec<F>) -> (usize, F) {
-        let listed = self.into_state(t, j, column);
+        let listed = self.arrivals(t, j, column);
         listed.add(column, from);
         let (at, best) = first_best(column);
         if column.is_empty() { (0, best) } else { (listed.at(at), best) }
@@ -303,7 +303,7 @@ impl<F: Real> Backward for Positions<'_, F> {
         let (before, size) = (2 * t - 1, self.lattice.layout.size(t - 1));
         let (mut column, mut score, mut listed) = (vec![F::ZERO; size], 0.0, Listed(None));
         if t < self.length {
-            listed = self.lattice.edges.into_state(t - 1, j, &mut column);
+            listed = self.lattice.edges.arrivals(t - 1, j, &mut column);
             score = self.score(t, j);
         }
         let ways = column.iter().enumerate().map(|(k, x)| (listed.at(k), x));

@@ -118,7 +118,7 @@ impl<F: Real> Edges<'_, F> {
     }
 
     /// The log-transitions into state j across boundary t, from the states of the returned list.
-    pub fn into_state(&self, t: usize, j: usize, out: &mut Vec<F>) -> Listed<'_> {
+    pub fn arrivals(&self, t: usize, j: usize, out: &mut Vec<F>) -> Listed<'_> {
         if let (None, Some((pattern, values))) = (&self.sets, self.transitions.sparse_table(t)) {
             let (sources, entries) = pattern.column(j);
             out.clear();
