@@ -15,7 +15,7 @@ pub struct TagArguments {
 #[derive(Subcommand, Debug)]
 pub enum TagCommand {
     /// Trains a tagger on a tagged file
-    Train(TagTrainArguments),
+    Train(Box<TagTrainArguments>),
     /// Writes a file with the predicted tags
     Predict(TagPredictArguments),
     /// Accuracy in total, on seen and on unseen words, per tag, and F1 of spans
