@@ -257,7 +257,7 @@ type Columns = (Option<String>, Option<String>, Option<String>, Option<String>);
 pub fn train_tagger_file(
     py: Python<'_>,
     path: PathBuf,
-    (format, column, word, sequence): Columns,
+    columns: Columns,
     features: (String, bool),
     block: u64,
     hash_bits: Option<u32>,
@@ -268,6 +268,7 @@ pub fn train_tagger_file(
     let how: Learning =
         serde_json::from_str(how).map_err(|wrong| error::argument("tagger", wrong.to_string()))?;
     let (tagger, steps) = run.supervise(py, move |run| {
+        let (format, column, word, sequence) = columns;
         let format = format.as_deref().map(tag::Format::named).transpose()?;
         let options = ReadOptions::default().format(format).column(column).word(word).sequence(sequence);
         let stream = tag::Stream::new(&path, options, block as usize)?;
