@@ -181,7 +181,10 @@ fn entropy_is_that_of_the_weighted_segmentations() {
                     s += length;
                 }
                 let score = Listed::score(&model, 0, &segments);
-                if let Some(weight) = weight {
+                // Impossible segmentations add nothing to the mean score.
+                if let Some(weight) = weight
+                    && score > f64::NEG_INFINITY
+                {
                     logs.push(score + weight);
                     scores.push(score);
                 }

@@ -103,12 +103,14 @@ pub fn train_file(
     let training = Training { sentences, tokens, collisions, penalties, ..Training::default() };
     let mut tagger =
         Tagger::from_parts(tags, names, design, template, Vec::new(), training).with_words(words);
-    let now = descend(&tagger, &Source::File(stream), how, valid, (data, from), run, &clock, watch)?;
-    now.finish(&mut tagger);
+    let (now, objective) =
+        descend(&tagger, &Source::File(stream), how, valid, (data, from), run, &clock, watch)?;
+    now.finish(objective, &mut tagger);
     Ok(tagger)
 }
 
-/// Runs the epochs. The objective at the end is that of the parameters.
+/// Runs the epochs. The objective that is returned is that of the final parameters; those of the epochs are sums
+/// of losses at the parameters before each step.
 #[expect(clippy::too_many_arguments, reason = "the two ways to train share it")]
 pub(super) fn descend(
     tagger: &Tagger,
@@ -119,7 +121,7 @@ pub(super) fn descend(
     run: &Run,
     clock: &Clock<'_>,
     watch: &mut dyn FnMut(&TaggerCheckpoint) -> Result<bool>,
-) -> Result<TaggerCheckpoint> {
+) -> Result<(TaggerCheckpoint, f64)> {
     let (design, sentences) = (tagger.design(), tagger.training().sentences);
     let bytes = Descent::bytes(design, how) + source.bytes(tagger.training().tokens);
     run.require_memory(PHASE, bytes + 24.0 * design.size() as f64)?;
@@ -168,14 +170,14 @@ pub(super) fn descend(
             break;
         }
     }
+    let mut objective = now.progress.objective;
     if now.progress.step > 0 && !clock.must_stop() {
-        let final_pass = run.install(|| exact(tagger, source, how, now.parameters(), clock));
-        match final_pass {
+        match run.install(|| exact(tagger, source, how, now.parameters(), clock)) {
             Err(Error::Interrupted | Error::OverBudget { .. }) if clock.must_stop() => {}
-            result => now.progress.objective = result?,
+            result => objective = result?,
         }
     }
-    Ok(now)
+    Ok((now, objective))
 }
 
 /// The objective at parameters.

@@ -257,10 +257,10 @@ impl TaggerCheckpoint {
         Ok(())
     }
 
-    /// Gives the parameters to the tagger.
-    pub(super) fn finish(&self, tagger: &mut Tagger) {
+    /// Gives the parameters, with the objective there, to the tagger.
+    pub(super) fn finish(&self, objective: f64, tagger: &mut Tagger) {
         tagger.set_parameters(self.parameters().to_vec(), |training| {
-            (training.steps, training.objective) = (self.progress.step, self.progress.objective);
+            (training.steps, training.objective) = (self.progress.step, objective);
             training.converged = self.done();
             training.valid = self.best.as_ref().map(|best| (best.step, best.loss));
         });
@@ -349,8 +349,9 @@ pub fn train(
     let mut tagger =
         Tagger::from_parts(tags, names, design, template, Vec::new(), training).with_words(words);
     if how.optimizer == TagOptimizer::Sgd {
-        let now = descend(&tagger, &Source::Memory(&numbered), how, valid, (data, from), run, &clock, watch)?;
-        now.finish(&mut tagger);
+        let (now, objective) =
+            descend(&tagger, &Source::Memory(&numbered), how, valid, (data, from), run, &clock, watch)?;
+        now.finish(objective, &mut tagger);
         return Ok(tagger);
     }
     let design = tagger.design().clone();
@@ -381,6 +382,6 @@ pub fn train(
         }
     }
     drop(objective);
-    now.finish(&mut tagger);
+    now.finish(now.progress.objective, &mut tagger);
     Ok(tagger)
 }
