@@ -103,8 +103,8 @@ pub struct TagTrainArguments {
     /// The number of steps for --delta [default: 10]
     #[arg(long)]
     pub period: Option<usize>,
-    /// lbfgs, or sgd: stochastic gradients on a file that is read in blocks, for corpora larger than memory; a step is
-    /// then an epoch
+    /// Optimizer: lbfgs, or sgd (stochastic gradients on a file that is read in blocks, for corpora larger than
+    /// memory; a step is then an epoch)
     #[arg(long, value_name = "NAME", default_value = "lbfgs")]
     pub optimizer: String,
     /// With sgd, the number of sentences per batch

@@ -29,10 +29,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Lock that makes tests run one at a time, because they share the count.
+/// Lock that makes tests run one at a time, because they share the count. The pause lets the harness finish its
+/// report of the test before, whose allocations would count too.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(|broken| broken.into_inner())
+    let turn = TURN.lock().unwrap_or_else(|broken| broken.into_inner());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    turn
 }
 
 /// The result of `work` and its peak number of allocated bytes.
