@@ -77,7 +77,8 @@ impl Strips {
     ) {
         let states = self.states;
         // Plain loops, not `array::from_fn`: unless that is inlined, the lengths of the slices are unknown in the loop
-        // below, and its checks keep the compiler from using vectors.
+        // below, and its checks keep the compiler from using vectors. This alone does not suffice: inside the library
+        // the loop was still compiled to scalar code when last profiled.
         let (mut rows, mut chunks): ([&[f64]; R], [&[[f64; STRIP]]; S]) = ([&[]; R], [&[]; S]);
         for (r, row) in rows.iter_mut().enumerate() {
             *row = &messages[r * width..][..states];
