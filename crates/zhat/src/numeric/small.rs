@@ -146,6 +146,10 @@ unsafe fn panel<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
             block::<F, V, R, W>(task, (first, column), zero);
             first += R;
         }
+        while R > 8 && first + 8 <= task.rows {
+            block::<F, V, 8, W>(task, (first, column), zero);
+            first += 8;
+        }
         while R > 4 && first + 4 <= task.rows {
             block::<F, V, 4, W>(task, (first, column), zero);
             first += 4;

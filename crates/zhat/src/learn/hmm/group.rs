@@ -266,7 +266,7 @@ impl Kernel for ForwardPass<'_, '_> {
                 now.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(&self.prepared.start));
             } else {
                 let before = &before[group.offsets[t - 1] * width..][..active * width];
-                self.prepared.forward.multiply::<FMA>(before, now, width);
+                self.prepared.forward.multiply(before, now, width);
             }
             let likelihoods = &group.likelihoods[first * width..][..active * width];
             for (r, (row, own)) in
@@ -353,7 +353,7 @@ impl Kernel for BackwardBlock<'_, '_, '_> {
                         own[j] = alpha[j] * beta[j];
                     }
                 }
-                prepared.backward.multiply::<FMA>(sent, &mut betas[..next * width], width);
+                prepared.backward.multiply(sent, &mut betas[..next * width], width);
                 for r in 0..next {
                     let mut largest = 0.0f64;
                     let mut finite = true;
