@@ -154,15 +154,15 @@ impl Run {
 fn with_kept_pool(threads: usize) -> zhat::Run {
     static KEPT: Mutex<Option<(u32, zhat::Run)>> = Mutex::new(None);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let fresh = zhat::Run::default().with_threads(threads);
     if let Some((process, run)) = kept.take() {
         if process != std::process::id() {
             std::mem::forget(run);
         } else if run.threads() == threads {
             *kept = Some((process, run.clone()));
-            return run.with_memory(fresh.memory());
+            return run.with_available_memory();
         }
     }
+    let fresh = zhat::Run::default().with_threads(threads);
     fresh.install(|| ());
     *kept = Some((std::process::id(), fresh.clone()));
     fresh

@@ -99,7 +99,7 @@ fn forecasts(model: &Model, run: &Run) -> Result<Vec<(&'static Row, Query, Forec
 fn verdict(forecast: &Forecast, run: &Run) -> &'static str {
     if forecast.bytes.is_infinite() {
         "no: out of reach"
-    } else if forecast.bytes > run.memory() as f64 {
+    } else if !run.fits(forecast.bytes) {
         "no: over the memory budget"
     } else if forecast.seconds > DEFAULT_HORIZON {
         "no: too long"

@@ -1,5 +1,7 @@
 //! Properties of the machine: available memory and processors.
 
+use std::sync::OnceLock;
+
 /// The available memory assumed if the system does not report it.
 const UNKNOWN_MEMORY: u64 = 4 << 30;
 
@@ -10,9 +12,10 @@ pub fn available_memory() -> u64 {
     group_headroom().map_or(free, |headroom| free.min(headroom))
 }
 
-/// The number of processors this process may use.
+/// The number of processors this process may use, found once: the system reads several files for it.
 pub fn available_processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Limit minus usage of the memory control group, version 2 or 1; `None` if there is no limit.

@@ -31,9 +31,13 @@ pub trait Observer: Send + Sync {
     fn descent(&self, _objective: f64, _stationarity: f64) {}
 }
 
+/// Bytes that fit any machine's available memory.
+const LITTLE: f64 = 16.0 * 1024.0 * 1024.0;
+
 /// Seed, threads, memory and time budget, observer, cancel flag and cache of a query.
 ///
-/// The default is seed 0, all processors, 80% of the available memory, no time limit and an empty cache.
+/// The default is seed 0, all processors, 80% of the available memory (read when it is first needed), no time limit
+/// and an empty cache.
 /// Clones share the cache, so queries with the same run, or with clones of it, prepare a model only once.
 ///
 /// ```
@@ -46,7 +50,9 @@ pub trait Observer: Send + Sync {
 pub struct Run {
     seed: u64,
     threads: usize,
-    memory: u64,
+    /// Unset until it is needed, because reading what is available takes longer than a small query. Shared by clones,
+    /// so that all parts of a query have the same budget.
+    memory: Arc<OnceLock<u64>>,
     time: Option<Duration>,
     deadline: Option<Deadline>,
     observer: Option<Arc<dyn Observer>>,
@@ -74,7 +80,7 @@ impl Default for Run {
         Run {
             seed: 0,
             threads: platform::available_processors(),
-            memory: platform::available_memory() / 5 * 4,
+            memory: Arc::default(),
             time: None,
             deadline: None,
             observer: None,
@@ -90,7 +96,7 @@ impl std::fmt::Debug for Run {
         f.debug_struct("Run")
             .field("seed", &self.seed)
             .field("threads", &self.threads)
-            .field("memory", &self.memory)
+            .field("memory", &self.memory())
             .field("time", &self.time)
             .finish_non_exhaustive()
     }
@@ -112,7 +118,13 @@ impl Run {
 
     /// Limits the memory for tables and samples, in bytes.
     pub fn with_memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
+        self.memory = Arc::new(OnceLock::from(bytes));
+        self
+    }
+
+    /// The same run with the default limit, 80% of the memory that is available when it is first needed.
+    pub fn with_available_memory(mut self) -> Self {
+        self.memory = Arc::default();
         self
     }
 
@@ -187,7 +199,12 @@ impl Run {
 
     /// The memory budget in bytes.
     pub fn memory(&self) -> u64 {
-        self.memory
+        *self.memory.get_or_init(|| platform::available_memory() / 5 * 4)
+    }
+
+    /// Whether `bytes` fit the memory budget. Without a limit of the caller's, little memory always does.
+    pub fn fits(&self, bytes: f64) -> bool {
+        (bytes <= LITTLE && self.memory.get().is_none()) || bytes <= self.memory() as f64
     }
 
     /// The time budget, if there is one.
@@ -244,14 +261,14 @@ impl Run {
     /// # Errors
     /// `Error::OverBudget` if `bytes` exceeds the budget.
     pub fn require_memory(&self, method: &str, bytes: f64) -> Result<()> {
-        if bytes <= self.memory as f64 { Ok(()) } else { Err(self.over_memory(method, bytes)) }
+        if self.fits(bytes) { Ok(()) } else { Err(self.over_memory(method, bytes)) }
     }
 
     /// The error of a method that needs more memory than the budget.
     pub(crate) fn over_memory(&self, method: &str, bytes: f64) -> Error {
         Error::OverBudget {
             needs: format!("{method} needs {} of memory", units::bytes(bytes)),
-            budget: units::bytes(self.memory as f64),
+            budget: units::bytes(self.memory() as f64),
             fitting: Vec::new(),
         }
     }

@@ -143,7 +143,7 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
             Forecast { bytes, seconds, .. } if bytes.is_infinite() || seconds.is_infinite() => {
                 format!("{} is out of reach", plan.row.method)
             }
-            Forecast { bytes, .. } if bytes > run.memory() as f64 => {
+            Forecast { bytes, .. } if !run.fits(bytes) => {
                 format!("{} needs {} of memory", plan.row.method, units::bytes(bytes))
             }
             Forecast { seconds, .. } => {

@@ -18,7 +18,7 @@ pub struct Forecast {
 impl Forecast {
     /// True if the query fits the memory budget and the time horizon.
     pub fn fits(&self, run: &Run, horizon: f64) -> bool {
-        self.bytes <= run.memory() as f64 && self.seconds <= horizon
+        run.fits(self.bytes) && self.seconds <= horizon
     }
 }
 

@@ -199,7 +199,7 @@ impl Form {
     /// Exact sums if their tables fit the memory budget, otherwise samples.
     pub(crate) fn compile_or_sample(&self, run: &Run) -> Result<Compiled> {
         // For one thread, so that the choice does not depend on their number.
-        let fits = |made: &Compiled| made.family.bytes(LANES) <= run.memory() as f64;
+        let fits = |made: &Compiled| run.fits(made.family.bytes(LANES));
         match self.compile() {
             Err(Error::OverBudget { .. }) => {}
             Ok(made) if !fits(&made) => {}

@@ -94,7 +94,7 @@ impl Row<'_> {
     /// Whether exact sums over all sets are fast enough.
     fn is_quick(&self, model: &SpaceModel, query: Query) -> bool {
         let forecast = Oracle::default().forecast(model, query, self.run);
-        !self.is_set() && forecast.seconds <= MOST_SECONDS && forecast.bytes <= self.run.memory() as f64
+        !self.is_set() && forecast.seconds <= MOST_SECONDS && self.run.fits(forecast.bytes)
     }
 
     /// Random numbers for one purpose.

@@ -24,6 +24,9 @@ use crate::run::Clock;
 
 /// Rows or columns per task.
 const ROWS: usize = 2048;
+/// What an entry costs, in multiplications of a dense table: its state is read from a list, and the number of that
+/// state from memory.
+const GATHER: usize = 8;
 
 /// The matrices of sparse transitions.
 pub(super) struct Sparse<'a, F: Real> {
@@ -186,7 +189,7 @@ fn multiply<F: Real>(starts: &[usize], states: &[u32], weights: &[F], product: P
         let blocks = output.chunks_mut(ROWS).enumerate();
         parts.extend(blocks.map(|(block, part)| (block * ROWS, input, part)));
     }
-    map_all(parts.into_iter(), 2 * count * weights.len(), |(first, input, part)| {
+    map_all(parts.into_iter(), GATHER * count * weights.len(), |(first, input, part)| {
         for (out, entries) in part.iter_mut().zip(starts[first..].windows(2)) {
             let entries = entries[0]..entries[1];
             let terms = weights[entries.clone()].iter().zip(&states[entries]);
@@ -271,7 +274,7 @@ impl<F: Real> Steps<F> for Sparse<'_, F> {
             Some(direction) => Cow::Owned(self.directed(t, direction)),
         };
         let first = if self.per_step { t * entries } else { 0 };
-        self.each_row_block(2 * count, &mut values[first..first + entries], |rows, part| {
+        self.each_row_block(GATHER * count, &mut values[first..first + entries], |rows, part| {
             let mut sums = vec![F::ZERO; part.len()];
             for (left, right) in left.chunks_exact(size).zip(right.chunks_exact(size)).take(count) {
                 let mut rest = &mut sums[..];
