@@ -1,5 +1,6 @@
 //! Properties of the machine: available memory and processors.
 
+use std::io::Read as _;
 use std::sync::OnceLock;
 
 /// The available memory assumed if the system does not report it.
@@ -32,10 +33,15 @@ fn group_headroom() -> Option<u64> {
 /// The number after `key` in a text file, or the first word if there is no key; `None` if it is not a number
 /// (such as `max`).
 fn read_number(path: &str, key: Option<&str>) -> Option<u64> {
-    let text = std::fs::read_to_string(path).ok()?;
+    // A buffer on the stack: memory is asked for in the middle of queries whose allocations are bounded, and
+    // the numbers are all in the first few lines.
+    let mut buffer = [0; 1024];
+    let read = std::fs::File::open(path).ok()?.read(&mut buffer).ok()?;
+    let complete = if read < buffer.len() { read } else { buffer.iter().rposition(|&byte| byte == b'\n')? };
+    let text = std::str::from_utf8(&buffer[..complete]).ok()?;
     let rest = match key {
         Some(key) => text.lines().find_map(|line| line.strip_prefix(key))?,
-        None => &text,
+        None => text,
     };
     rest.split_whitespace().next()?.parse().ok()
 }
