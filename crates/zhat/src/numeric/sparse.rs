@@ -1,79 +1,148 @@
-//! Rows of a sparse matrix times a dense one.
+//! Rows of a sparse matrix times a dense one, which is stored in tiles of columns.
 
+use std::ops::Range;
+
+use super::Aligned;
 use super::elementary::double::multiply_add;
 use super::simd::dispatched;
 
 /// The width for which sums stay in registers: half of those of AVX-512.
-pub(crate) const TILE: usize = 64;
+const TILE: usize = 64;
 
-#[inline(always)]
-fn add_rows_kernel<const FMA: bool>(
-    indices: &[u32],
-    values: &[f64],
-    matrix: &[f64],
+/// Some columns of a dense matrix. Every row of a tile fills whole lines of the cache: a vector that crosses two
+/// lines takes twice as long to load, and rows far apart need many entries of the page table.
+pub(crate) struct Tile {
+    /// The columns of the matrix.
+    pub columns: Range<usize>,
+    /// Length of a row with the zeros that fill it up: 8, 16, 32 or 64.
     stride: usize,
-    first: usize,
-    out: &mut [f64],
-) {
-    if let Ok(out) = <&mut [f64; TILE]>::try_from(&mut *out) {
-        let mut sums = *out;
-        for (&index, &value) in indices.iter().zip(values) {
-            let row = &matrix[index as usize * stride + first..][..TILE];
-            let Some(row) = row.first_chunk::<TILE>() else { continue };
-            for (sum, &x) in sums.iter_mut().zip(row) {
-                *sum = multiply_add::<FMA>(value, x, *sum);
-            }
-        }
-        *out = sums;
-        return;
-    }
-    let width = out.len();
-    for (&index, &value) in indices.iter().zip(values) {
-        let row = &matrix[index as usize * stride + first..][..width];
-        for (sum, &x) in out.iter_mut().zip(row) {
-            *sum = multiply_add::<FMA>(value, x, *sum);
-        }
-    }
+    numbers: Aligned<f64>,
 }
 
-#[inline(always)]
-fn add_to_rows_kernel<const FMA: bool>(indices: &[u32], values: &[f64], row: &[f64], matrix: &mut [f64]) {
-    if let Ok(row) = <&[f64; TILE]>::try_from(row) {
-        let row = *row;
-        for (&index, &value) in indices.iter().zip(values) {
-            let sums = &mut matrix[index as usize * TILE..][..TILE];
-            let Some(sums) = sums.first_chunk_mut::<TILE>() else { continue };
-            for (sum, &x) in sums.iter_mut().zip(&row) {
-                *sum = multiply_add::<FMA>(value, x, *sum);
-            }
-        }
-        return;
+impl Tile {
+    /// The tiles of a matrix of zeros.
+    pub fn zeros(rows: usize, width: usize) -> Vec<Tile> {
+        let tile = |first: usize| {
+            let columns = first..(first + TILE).min(width);
+            let stride = columns.len().next_power_of_two().max(8);
+            Tile { columns, stride, numbers: Aligned::zeros(rows * stride) }
+        };
+        (0..width).step_by(TILE).map(tile).collect()
     }
-    let width = row.len();
-    for (&index, &value) in indices.iter().zip(values) {
-        let sums = &mut matrix[index as usize * width..][..width];
-        for (sum, &x) in sums.iter_mut().zip(row) {
-            *sum = multiply_add::<FMA>(value, x, *sum);
+
+    /// The tiles of a row-major matrix.
+    pub fn of(matrix: &[f64], width: usize) -> Vec<Tile> {
+        let mut tiles = Tile::zeros(matrix.len() / width.max(1), width);
+        for tile in &mut tiles {
+            let rows = matrix.chunks_exact(width).zip(tile.numbers.chunks_exact_mut(tile.stride));
+            rows.for_each(|(row, own)| {
+                own[..tile.columns.len()].copy_from_slice(&row[tile.columns.clone()]);
+            });
         }
+        tiles
     }
-}
 
-dispatched! {
-    /// out ← out + Σ valueᵢ · (columns `first`, … of row indexᵢ of a matrix with rows of length `stride`).
-    ///
-    /// # Panics
-    /// If an index or column is out of range.
-    pub(crate) fn add_rows(
-        indices: &[u32], values: &[f64], matrix: &[f64], stride: usize, first: usize, out: &mut [f64]
-    ) => add_rows_kernel
-}
+    /// Bytes of the tiles of a matrix, at most.
+    pub fn bytes(rows: usize, width: usize) -> usize {
+        8 * rows * (width + TILE - 1)
+    }
 
-dispatched! {
-    /// Row indexᵢ of the matrix ← itself + valueᵢ · row, for every i; rows are as long as `row`.
+    /// The rows of the tile.
+    pub fn rows(&self) -> impl Iterator<Item = &[f64]> {
+        self.numbers.chunks_exact(self.stride).map(|row| &row[..self.columns.len()])
+    }
+
+    /// out ← Σ valueᵢ · row indexᵢ.
     ///
     /// # Panics
     /// If an index is out of range.
-    pub(crate) fn add_to_rows(indices: &[u32], values: &[f64], row: &[f64], matrix: &mut [f64])
+    pub fn sum_rows(&self, indices: &[u32], values: &[f64], out: &mut [f64]) {
+        sum_rows(indices, values, &self.numbers, self.stride, out);
+    }
+
+    /// Row indexᵢ ← itself + valueᵢ · row, for every i.
+    ///
+    /// # Panics
+    /// If an index is out of range.
+    pub fn add_to_rows(&mut self, indices: &[u32], values: &[f64], row: &[f64]) {
+        add_to_rows(indices, values, row, &mut self.numbers, self.stride);
+    }
+}
+
+#[inline(always)]
+fn sum_rows_kernel<const FMA: bool>(
+    indices: &[u32],
+    values: &[f64],
+    tile: &[f64],
+    stride: usize,
+    out: &mut [f64],
+) {
+    match stride {
+        8 => sum_rows_of::<FMA, 8>(indices, values, tile, out),
+        16 => sum_rows_of::<FMA, 16>(indices, values, tile, out),
+        32 => sum_rows_of::<FMA, 32>(indices, values, tile, out),
+        _ => sum_rows_of::<FMA, TILE>(indices, values, tile, out),
+    }
+}
+
+#[inline(always)]
+fn sum_rows_of<const FMA: bool, const W: usize>(
+    indices: &[u32],
+    values: &[f64],
+    tile: &[f64],
+    out: &mut [f64],
+) {
+    let (rows, _) = tile.as_chunks::<W>();
+    let mut sums = [0.0; W];
+    for (&index, &value) in indices.iter().zip(values) {
+        for (sum, &x) in sums.iter_mut().zip(&rows[index as usize]) {
+            *sum = multiply_add::<FMA>(value, x, *sum);
+        }
+    }
+    out.copy_from_slice(&sums[..out.len()]);
+}
+
+#[inline(always)]
+fn add_to_rows_kernel<const FMA: bool>(
+    indices: &[u32],
+    values: &[f64],
+    row: &[f64],
+    tile: &mut [f64],
+    stride: usize,
+) {
+    match stride {
+        8 => add_to_rows_of::<FMA, 8>(indices, values, row, tile),
+        16 => add_to_rows_of::<FMA, 16>(indices, values, row, tile),
+        32 => add_to_rows_of::<FMA, 32>(indices, values, row, tile),
+        _ => add_to_rows_of::<FMA, TILE>(indices, values, row, tile),
+    }
+}
+
+#[inline(always)]
+fn add_to_rows_of<const FMA: bool, const W: usize>(
+    indices: &[u32],
+    values: &[f64],
+    row: &[f64],
+    tile: &mut [f64],
+) {
+    let (rows, _) = tile.as_chunks_mut::<W>();
+    let mut full = [0.0; W];
+    full[..row.len()].copy_from_slice(row);
+    for (&index, &value) in indices.iter().zip(values) {
+        for (sum, &x) in rows[index as usize].iter_mut().zip(&full) {
+            *sum = multiply_add::<FMA>(value, x, *sum);
+        }
+    }
+}
+
+dispatched! {
+    /// out ← Σ valueᵢ · row indexᵢ of a tile.
+    fn sum_rows(indices: &[u32], values: &[f64], tile: &[f64], stride: usize, out: &mut [f64]) => sum_rows_kernel
+}
+
+dispatched! {
+    /// Row indexᵢ of the tile ← itself + valueᵢ · row, for every i.
+    fn add_to_rows(indices: &[u32], values: &[f64], row: &[f64], tile: &mut [f64], stride: usize)
         => add_to_rows_kernel
 }
 
@@ -83,27 +152,35 @@ mod tests {
 
     #[test]
     fn products_agree_with_the_definition() {
-        // (width of the tile, length of the rows of the matrix, first column)
-        for (width, stride, first) in [(3, 7, 2), (TILE, 70, 5), (TILE, TILE, 0), (1, 1, 0)] {
-            let matrix: Vec<f64> = (0..5 * stride as u32).map(|i| f64::from(i).sin()).collect();
+        for width in [1, 3, 8, 9, 30, 33, 64, 65, 150] {
+            let matrix: Vec<f64> = (0..5 * width as u32).map(|i| f64::from(i).sin()).collect();
             let (indices, values) = ([4, 0, 4, 2], [0.5, -1.0, 2.0, 0.0]);
-            let mut out = vec![1.0; width];
-            add_rows(&indices, &values, &matrix, stride, first, &mut out);
-            for (j, found) in out.iter().enumerate() {
-                let entry = |i: u32| matrix[i as usize * stride + first + j];
-                let want: f64 = indices.iter().zip(values).map(|(&i, v)| v * entry(i)).sum();
-                assert!((found - 1.0 - want).abs() < 1e-14);
-            }
-            let row: Vec<f64> = (0..stride as u32).map(|i| f64::from(i).cos()).collect();
-            let mut sums = matrix.clone();
-            add_to_rows(&indices, &values, &row, &mut sums);
-            for i in 0..5 {
-                let own = indices.iter().zip(values).filter(|(k, _)| **k as usize == i);
-                let weight: f64 = own.map(|(_, v)| v).sum();
-                for (j, x) in row.iter().enumerate() {
-                    assert!((sums[i * stride + j] - matrix[i * stride + j] - weight * x).abs() < 1e-14);
+            let row: Vec<f64> = (0..width as u32).map(|i| f64::from(i).cos()).collect();
+            let mut next = 0;
+            for mut tile in Tile::of(&matrix, width) {
+                let columns = tile.columns.clone();
+                assert_eq!(columns.start, next);
+                next = columns.end;
+                let entry = |i: usize, j: usize| matrix[i * width + j];
+                let mut out = vec![1.0; columns.len()];
+                tile.sum_rows(&indices, &values, &mut out);
+                for (j, found) in columns.clone().zip(&out) {
+                    let want: f64 = indices.iter().zip(values).map(|(&i, v)| v * entry(i as usize, j)).sum();
+                    assert!((found - want).abs() < 1e-14);
+                }
+                tile.add_to_rows(&indices, &values, &row[columns.clone()]);
+                for (i, found) in tile.rows().enumerate() {
+                    let own = indices.iter().zip(values).filter(|(k, _)| **k as usize == i);
+                    let weight: f64 = own.map(|(_, v)| v).sum();
+                    for (j, x) in columns.clone().zip(found) {
+                        assert!((x - entry(i, j) - weight * row[j]).abs() < 1e-14);
+                    }
                 }
             }
+            assert_eq!(next, width);
+            let bytes: usize = Tile::zeros(5, width).iter().map(|tile| 8 * tile.numbers.len()).sum();
+            assert!(bytes <= Tile::bytes(5, width));
         }
+        assert!(Tile::zeros(3, 0).is_empty() && Tile::of(&[], 0).is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::numeric::{Elementwise, Matrix, TILE, add_rows, add_to_rows, multiply};
+use crate::numeric::{Elementwise, Matrix, Tile, multiply};
 
 /// Number of rows per piece of sparse products. A tile of the parameters, which fits into the cache for some
 /// thousand inputs, is used for all rows of a piece.
@@ -263,8 +263,15 @@ impl Inputs {
         }
     }
 
-    /// out ← X·W for a range of rows; W has one row of `width` numbers per column.
-    pub(crate) fn scores(&self, rows: Range<usize>, weights: &[f64], width: usize, out: &mut [f64]) {
+    /// A matrix W with one row of `width` numbers per column, prepared for [`Inputs::scores`].
+    pub(crate) fn weights_of<'a>(&self, numbers: &'a [f64], width: usize) -> Weights<'a> {
+        let tiles = if self.is_sparse() { Tile::of(numbers, width) } else { Vec::new() };
+        Weights { width, numbers, tiles }
+    }
+
+    /// out ← X·W for a range of rows.
+    pub(crate) fn scores(&self, rows: Range<usize>, weights: &Weights<'_>, out: &mut [f64]) {
+        let width = weights.width;
         if width == 0 {
             return;
         }
@@ -272,17 +279,15 @@ impl Inputs {
             Numbers::Dense(numbers) => {
                 let own = &numbers[rows.start * self.columns..rows.end * self.columns];
                 let x = Matrix::row_major(own, rows.len(), self.columns);
-                multiply(x, Matrix::row_major(weights, self.columns, width), out, false);
+                multiply(x, Matrix::row_major(weights.numbers, self.columns, width), out, false);
             }
             Numbers::Sparse { .. } => {
                 out.par_chunks_mut(PIECE * width).enumerate().for_each(|(piece, out)| {
-                    out.fill(0.0);
                     // One tile of the weights after the other stays in the cache for all rows of the piece.
-                    for first in (0..width).step_by(TILE) {
-                        let last = (first + TILE).min(width);
+                    for tile in &weights.tiles {
                         for (i, row) in out.chunks_exact_mut(width).enumerate() {
                             let (indices, values) = self.sparse_row(rows.start + piece * PIECE + i);
-                            add_rows(indices, values, weights, width, first, &mut row[first..last]);
+                            tile.sum_rows(indices, values, &mut row[tile.columns.clone()]);
                         }
                     }
                 });
@@ -295,14 +300,22 @@ impl Inputs {
         match self.values {
             Numbers::Dense(_) => GradientSum::Dense(vec![0.0; self.columns * width]),
             Numbers::Sparse { .. } => {
-                let tiles = width.div_ceil(TILE);
-                let parts = if tiles == 0 { 0 } else { PARTS.div_ceil(tiles) };
-                let tile = |i: usize| {
-                    let first = i / parts * TILE;
-                    let range = first..(first + TILE).min(width);
-                    (range.clone(), i % parts, vec![0.0; self.columns * range.len()])
-                };
-                GradientSum::Sparse { parts, tiles: (0..tiles * parts).map(tile).collect() }
+                let count = Tile::zeros(0, width).len();
+                let parts = PARTS.div_ceil(count.max(1));
+                let tiles =
+                    |part: usize| Tile::zeros(self.columns, width).into_iter().map(move |tile| (part, tile));
+                GradientSum::Sparse { parts, tiles: (0..parts).flat_map(tiles).collect() }
+            }
+        }
+    }
+
+    /// Bytes of the weights and of a gradient for this many scores per row.
+    pub(crate) fn product_bytes(&self, width: usize) -> usize {
+        match self.values {
+            Numbers::Dense(_) => 8 * self.columns * width,
+            Numbers::Sparse { .. } => {
+                let parts = PARTS.div_ceil(Tile::zeros(0, width).len().max(1));
+                (1 + parts) * Tile::bytes(self.columns, width)
             }
         }
     }
@@ -326,11 +339,12 @@ impl Inputs {
             }
             (Numbers::Sparse { .. }, GradientSum::Sparse { parts, tiles }) => {
                 let each = rows.len().div_ceil(*parts);
-                tiles.par_iter_mut().for_each(|(columns, part, sum)| {
+                tiles.par_iter_mut().for_each(|(part, tile)| {
                     let own = (*part * each).min(rows.len())..((*part + 1) * each).min(rows.len());
+                    let columns = tile.columns.clone();
                     for i in own {
                         let (indices, values) = self.sparse_row(rows.start + i);
-                        add_to_rows(indices, values, &errors[i * width..][columns.clone()], sum);
+                        tile.add_to_rows(indices, values, &errors[i * width..][columns.clone()]);
                     }
                 });
             }
@@ -339,13 +353,21 @@ impl Inputs {
     }
 }
 
+/// Parameters of scores, in the form that the products need.
+pub(crate) struct Weights<'a> {
+    width: usize,
+    numbers: &'a [f64],
+    /// The same numbers for products with sparse inputs.
+    tiles: Vec<Tile>,
+}
+
 /// A matrix Xᵀ·G while it is summed.
 pub(crate) enum GradientSum {
     Dense(Vec<f64>),
-    /// Columns, part and sums of every tile.
+    /// Part of the rows and sums of every tile.
     Sparse {
         parts: usize,
-        tiles: Vec<(Range<usize>, usize, Vec<f64>)>,
+        tiles: Vec<(usize, Tile)>,
     },
 }
 
@@ -356,9 +378,9 @@ impl GradientSum {
             GradientSum::Dense(sum) => out.copy_from_slice(sum),
             GradientSum::Sparse { tiles, .. } => {
                 out.fill(0.0);
-                for (columns, _, sum) in tiles {
-                    for (out, sum) in out.chunks_exact_mut(width).zip(sum.chunks_exact(columns.len())) {
-                        f64::add_to(&mut out[columns.clone()], sum);
+                for (_, tile) in tiles {
+                    for (out, sum) in out.chunks_exact_mut(width).zip(tile.rows()) {
+                        f64::add_to(&mut out[tile.columns.clone()], sum);
                     }
                 }
             }
@@ -411,7 +433,7 @@ mod tests {
             for inputs in [&dense, &sparse] {
                 let own = 1.min(rows - 1)..rows;
                 let mut scores = vec![0.0; own.len() * width];
-                inputs.scores(own.clone(), &weights, width, &mut scores);
+                inputs.scores(own.clone(), &inputs.weights_of(&weights, width), &mut scores);
                 let mut sum = inputs.gradient(width);
                 inputs.add_gradient(own.clone(), &errors[..own.len() * width], width, &mut sum);
                 let mut gradient = vec![0.0; weights.len()];

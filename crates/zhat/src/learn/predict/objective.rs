@@ -81,8 +81,10 @@ impl<'a> Objective<'a> {
     pub fn bytes(&self, threads: usize) -> f64 {
         let width = self.compiled.family.channels();
         let block = self.block().min(self.inputs.rows());
-        let sums = if self.inputs.is_sparse() { 8.0 } else { 1.0 } * self.dimension() as f64;
-        8.0 * (block * width) as f64 + 8.0 * sums + threads as f64 * self.compiled.family.bytes(LANES)
+        let sums = self.inputs.product_bytes(self.compiled.by_input);
+        8.0 * (block * width + self.dimension()) as f64
+            + sums as f64
+            + threads as f64 * self.compiled.family.bytes(LANES)
     }
 
     /// f and its gradient.
@@ -155,6 +157,7 @@ impl<'a> Objective<'a> {
         let (weights, constants) = point.split_at(self.inputs.columns() * width);
         let (rows, block) = (self.inputs.rows(), self.block());
         let mut buffer = vec![0.0; block.min(rows) * width];
+        let prepared = self.inputs.weights_of(weights, width);
         let mut sum = self.inputs.gradient(width);
         let mut total = CompensatedSum::default();
         let mut constant_sums = vec![0.0; constants.len()];
@@ -162,7 +165,7 @@ impl<'a> Objective<'a> {
             clock.check()?;
             let end = (start + block).min(rows);
             let scores = &mut buffer[..(end - start) * width];
-            self.inputs.scores(start..end, weights, width, scores);
+            self.inputs.scores(start..end, &prepared, scores);
             let piece =
                 |work: &mut (Work, Vec<f64>), first: usize, scores: &mut [f64]| -> Result<(f64, Vec<f64>)> {
                     clock.check()?;
@@ -258,7 +261,7 @@ impl<'a> Objective<'a> {
                 break;
             }
             f64::multiply(&mut vector, 1.0 / norm);
-            self.inputs.scores(0..rows, &vector, 1, &mut products);
+            self.inputs.scores(0..rows, &self.inputs.weights_of(&vector, 1), &mut products);
             let squares = products.iter().enumerate().map(|(row, x)| self.inputs.weight(row) * x * x);
             largest = squares.sum::<f64>() * self.scale;
             if let Some(weights) = self.inputs.weights() {

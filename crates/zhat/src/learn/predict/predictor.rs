@@ -203,8 +203,10 @@ impl Predictor {
         let threads = run.threads() as f64;
         run.require_memory(
             "prediction",
-            threads * (self.compiled.family.bytes(LANES) + 24.0 * (channels * LANES) as f64),
+            threads * (self.compiled.family.bytes(LANES) + 24.0 * (channels * LANES) as f64)
+                + inputs.product_bytes(width) as f64,
         )?;
+        let weights = inputs.weights_of(weights, width);
         let starts: Vec<usize> = (0..inputs.rows()).step_by(LANES).collect();
         let blocks: Vec<Result<Vec<T>>> = run.install(|| {
             starts
@@ -214,7 +216,7 @@ impl Predictor {
                     let rows = start..(start + LANES).min(inputs.rows());
                     let lanes = rows.len();
                     let mut scores = vec![0.0; lanes * width];
-                    inputs.scores(rows.clone(), weights, width, &mut scores);
+                    inputs.scores(rows.clone(), &weights, &mut scores);
                     let mut turned = vec![0.0; lanes * channels];
                     turn(&scores, lanes, width, &mut turned[..width * lanes]);
                     for (k, &constant) in constants.iter().enumerate() {

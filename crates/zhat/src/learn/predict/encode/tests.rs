@@ -24,7 +24,7 @@ fn matrix(inputs: &Inputs) -> Vec<Vec<f64>> {
     let n = inputs.columns();
     let unit: Vec<f64> = (0..n * n).map(|i| f64::from(i % (n + 1) == 0)).collect();
     let mut all = vec![0.0; inputs.rows() * n];
-    inputs.scores(0..inputs.rows(), &unit, n, &mut all);
+    inputs.scores(0..inputs.rows(), &inputs.weights_of(&unit, n), &mut all);
     all.chunks(n).map(<[f64]>::to_vec).collect()
 }
 
