@@ -8,6 +8,7 @@ PEERS = (
     Peer("hmmlearn-scaling", "hmmlearn", "hmmlearn"),
     Peer("hmmlearn-log", "hmmlearn", "hmmlearn"),
     Peer("dynamax", "dynamax", "dynamax"),
+    Peer("pomegranate", "pomegranate", "pomegranate"),
 )
 CASES = "categorical:64:1000:8,categorical:256:1000:8,gaussian:16:200:100"
 HEADER = ("case", "library", "CPU ms", "× zhat", "peak MiB", "own MiB", "Δ log-likelihood")  # noqa: RUF001

@@ -2,7 +2,7 @@
 //! observations (`map`, `marginals`, …) are those of chains.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use zhat::internal::io::write_atomically;
@@ -23,8 +23,6 @@ use crate::output::{self, Exit, json_number};
 use crate::query::{budgeted, settings};
 use crate::{progress, signals};
 
-/// Seconds between checkpoints.
-const INTERVAL: Duration = Duration::from_secs(5);
 /// Length of sequences drawn without `--length`.
 const LENGTH: usize = 100;
 
@@ -269,7 +267,7 @@ fn fitted(
     let (mut kept, mut newest) = (Instant::now(), None);
     let trained = train(&found.data, states, found.family, how, given, from, run, &mut |now| {
         if let Some(path) = path {
-            if kept.elapsed() >= INTERVAL {
+            if kept.elapsed().as_secs_f64() >= own.keep_every {
                 write_hmm_checkpoint(now, path)?;
                 kept = Instant::now();
             }

@@ -111,6 +111,9 @@ pub struct HmmArguments {
     /// Start from this model instead of random parameters
     #[arg(long, value_name = "MODEL", help_heading = HEADING)]
     pub from: Option<PathBuf>,
+    /// Seconds between checkpoints
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, requires = "checkpoint", help_heading = HEADING)]
+    pub keep_every: f64,
     /// Number of folds of the cross-validation over sequences, at least 2
     #[arg(long, value_name = "COUNT", default_value_t = 5, help_heading = HEADING)]
     pub folds: usize,

@@ -7,6 +7,7 @@ mod answers;
 mod failures;
 mod grammar_queries;
 mod grammars;
+mod hidden_markov;
 mod joint_taggers;
 mod language;
 mod methods;

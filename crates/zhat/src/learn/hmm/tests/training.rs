@@ -92,6 +92,29 @@ fn parameters_are_recovered_from_drawn_data() {
     assert!(gap < 1e-3, "{gap}");
 }
 
+/// The error of maximum likelihood falls as 1/√n: sixteen times the data, a quarter of the error.
+#[test]
+fn errors_of_recovered_parameters_fall_at_the_expected_rate() {
+    let table = Categorical::new(2, vec![0.8, 0.15, 0.05, 0.1, 0.2, 0.7]);
+    let hmm =
+        Hmm::new(vec![0.5, 0.5], vec![0.9, 0.1, 0.2, 0.8], Emissions::Categorical(table.unwrap())).unwrap();
+    let how = Learning::default().iterations(100);
+    let error = |sequences: usize| -> f64 {
+        let squares = (0..12).map(|seed| {
+            let (data, _) = hmm.sample(&vec![100; sequences], &run().with_seed(seed)).unwrap();
+            // Started at the truth, so that the states have the same order.
+            let found =
+                train(&data, 2, hmm.family(), &how, Some(&hmm), None, &run(), &mut |_| Ok(true)).unwrap();
+            let pairs = found.model.transitions().iter().zip(hmm.transitions());
+            pairs.map(|(a, b)| (a - b) * (a - b)).sum::<f64>()
+        });
+        (squares.sum::<f64>() / 12.0).sqrt()
+    };
+    let ratio = error(10) / error(160);
+    // Each mean of squares has about 24 degrees of freedom, so the ratio is within a factor of 2 of 4.
+    assert!((2.0..8.0).contains(&ratio), "{ratio}");
+}
+
 #[test]
 fn a_resumed_run_gives_the_same_bits() {
     let mut random = Streams::new(22, "hmm resume").block(0);
