@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zhat::Error;
 use zhat::catalogue::{self, Settings};
 use zhat::dynamic::RandomizedForward;
 use zhat::query::{Operation, Tensors};
+use zhat::{Chain, Error};
 
 use crate::answer::arrays;
 use crate::array;
@@ -43,11 +43,13 @@ pub struct Tape {
     run: Py<Run>,
     /// Cancels the work when set; the tape shares the run of the forward pass.
     cancel: Arc<AtomicBool>,
+    /// Whether the gradient takes so little time that it runs in the calling thread.
+    brief: bool,
 }
 
 impl Tape {
     pub fn new(backward: Arc<Backward>, run: &Bound<'_, Run>, cancel: Arc<AtomicBool>) -> Self {
-        Tape { backward, run: run.clone().unbind(), cancel }
+        Tape { backward, run: run.clone().unbind(), cancel, brief: false }
     }
 }
 
@@ -62,8 +64,10 @@ impl Tape {
         };
         let backward = self.backward.clone();
         self.cancel.store(false, Ordering::Relaxed);
-        let gradients =
-            self.run.get().supervise_with(py, self.cancel.clone(), move |_| backward(&cotangent))?;
+        let gradients = self
+            .run
+            .get()
+            .supervise_brief(py, self.brief, self.cancel.clone(), move |_| backward(&cotangent))?;
         gradients.into_iter().map(|gradient| arrays(py, gradient)).collect()
     }
 }
@@ -96,11 +100,12 @@ pub fn forward<'py>(
     }
     let models: Vec<zhat::Model> = models.iter().map(|model| model.get().inner().clone()).collect();
     let (cancel, method) = (Arc::<AtomicBool>::default(), method.0.to_owned());
-    let (values, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
+    let brief = method == "exact" && is_brief(&models);
+    let (values, tape) = run.get().supervise_brief(py, brief, cancel.clone(), move |run| {
         catalogue::differentiate(operation, &models, &method, &settings, &given, run)
     })?;
     let backward: Arc<Backward> = Arc::new(move |cotangent| tape.vjp(cotangent.numbers()?));
-    Ok((PyArray1::from_vec(py, values), Tape::new(backward, run, cancel)))
+    Ok((PyArray1::from_vec(py, values), Tape { brief, ..Tape::new(backward, run, cancel) }))
 }
 
 /// log Z of each item and the gradient of Σ_b cotangent_b · log Z_b, both from one pass.
@@ -113,12 +118,32 @@ pub fn log_partition_and_gradient<'py>(
     run: &Run,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>)> {
     let (models, settings) = ([model.inner().clone()], settings_of(settings)?);
-    let (values, gradients) = run.supervise(py, move |run| {
+    let (values, gradients) = run.supervise_brief(py, is_brief(&models), Arc::default(), move |run| {
         let how = ("exact", &settings);
         catalogue::value_and_gradients(Operation::LogPartition, &models, &cotangent, how, run)
     })?;
     let gradient = gradients.into_iter().next().ok_or_else(|| error::argument("model", "has no gradient"))?;
     Ok((PyArray1::from_vec(py, values), arrays(py, gradient)?))
+}
+
+/// Additions and multiplications of one pass that take about a millisecond.
+const BRIEF: usize = 1 << 22;
+
+/// Whether exact passes over these models take so little time that they run in the calling thread.
+fn is_brief(models: &[zhat::Model]) -> bool {
+    fn products<F: zhat::Real>(chain: &Chain<F>) -> usize {
+        let positions: usize = chain.lengths().iter().sum();
+        positions.saturating_mul(chain.states()).saturating_mul(chain.states())
+    }
+    let of = |model: &zhat::Model| {
+        let single = model.get::<Chain<f32>>().map(products);
+        single.or_else(|| model.get::<Chain<f64>>().map(products))
+    };
+    models
+        .iter()
+        .map(of)
+        .try_fold(0usize, |sum, own| Some(sum.saturating_add(own?)))
+        .is_some_and(|sum| sum <= BRIEF)
 }
 
 fn operation_of(name: &str) -> PyResult<Operation> {

@@ -71,6 +71,24 @@ impl Run {
         self.supervise_with(py, Arc::default(), work)
     }
 
+    /// The same for work that takes a millisecond or two at most if it is `brief`, which runs in the calling thread: to
+    /// wake other threads takes longer than a small query.
+    pub fn supervise_brief<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        brief: bool,
+        cancel: Arc<AtomicBool>,
+        work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        if !brief || self.progress.is_some() {
+            return self.supervise_with(py, cancel, work);
+        }
+        let run = self.run.clone().with_threads(1).with_cancel(cancel);
+        let result = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&run))));
+        py.check_signals()?;
+        Ok(result.map_err(|payload| error::internal(&*payload))?.map_err(Failure)?)
+    }
+
     /// The same with a cache that outlives the run, such as a model's.
     pub fn supervise_sharing<T: Send + 'static>(
         &self,
@@ -163,7 +181,8 @@ fn with_kept_pool(threads: usize) -> zhat::Run {
         }
     }
     let fresh = zhat::Run::default().with_threads(threads);
-    fresh.install(|| ());
+    // Creates the pool.
+    fresh.spawn(|| ());
     *kept = Some((std::process::id(), fresh.clone()));
     fresh
 }

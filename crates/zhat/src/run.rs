@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::numeric::parallel;
 use crate::platform;
 use crate::units;
 
@@ -217,7 +218,8 @@ impl Run {
         &self.cache
     }
 
-    /// Runs `work` in this run's own thread pool, which is created on first use and lives as long as the run.
+    /// Runs `work` in this run's own thread pool, which is created on first use and lives as long as the run. A run
+    /// with one thread has no pool: its work runs in the calling thread.
     ///
     /// The pool is not rayon's global one, so it obeys `threads` and survives a fork of the process.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
@@ -231,8 +233,11 @@ impl Run {
 
     /// Not generic, so that the pool's code is compiled once.
     fn install_once(&self, work: &mut (dyn FnMut() + Send)) {
+        if self.threads == 1 {
+            return parallel::with_loops(true, work);
+        }
         match self.pool() {
-            Some(pool) => pool.install(work),
+            Some(pool) => pool.install(|| parallel::with_loops(false, work)),
             None => work(),
         }
     }
@@ -426,6 +431,28 @@ mod tests {
 
     #[test]
     fn the_pool_has_the_threads_asked_for() {
-        assert_eq!(Run::default().with_threads(3).install(rayon::current_num_threads), 3);
+        let three = Run::default().with_threads(3);
+        assert_eq!(three.install(rayon::current_num_threads), 3);
+        assert_eq!(three.install(parallel::threads), 3);
+        // One thread is the caller's, also inside another run; the setting ends with the work.
+        let one = Run::default().with_threads(1);
+        let caller = std::thread::current().id();
+        assert_eq!(one.install(|| (parallel::threads(), std::thread::current().id())), (1, caller));
+        assert_eq!(three.install(|| (one.install(parallel::threads), parallel::threads())), (1, 3));
+        assert_eq!(one.install(|| three.install(parallel::threads)), 3);
+        let outside = parallel::threads();
+        let panicked =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| one.install(|| panic!("stop"))));
+        assert!(panicked.is_err());
+        assert_eq!(parallel::threads(), outside);
+    }
+
+    #[test]
+    fn little_memory_fits_unless_the_caller_sets_a_limit() {
+        assert!(Run::default().fits(LITTLE));
+        assert!(!Run::default().fits(f64::INFINITY));
+        let limited = Run::default().with_memory(1000);
+        assert!(limited.fits(1000.0) && !limited.fits(1001.0));
+        assert!(limited.with_available_memory().fits(1001.0));
     }
 }

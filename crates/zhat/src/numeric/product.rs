@@ -138,7 +138,7 @@ pub(super) use sealed::Scalar;
 /// # Panics
 /// If the shapes do not match.
 pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
-    let threads = rayon::current_num_threads();
+    let threads = super::parallel::threads();
     let parallelism = if threads > 1 && a.rows * b.columns * a.columns > 1 << 16 {
         Parallelism::Rayon(threads)
     } else {
@@ -159,7 +159,7 @@ pub(crate) fn multiply_rows<T: Scalar>(
     accumulate: bool,
     parallel: bool,
 ) {
-    let threads = if parallel { rayon::current_num_threads() } else { 1 };
+    let threads = if parallel { super::parallel::threads() } else { 1 };
     let large = a.rows * b.columns * a.columns > 1 << 16;
     let parallelism = if threads > 1 && large { Parallelism::Rayon(threads) } else { Parallelism::None };
     product(a, b, (c, stride), accumulate, parallelism);

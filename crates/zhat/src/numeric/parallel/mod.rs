@@ -13,7 +13,7 @@ mod items;
 #[cfg(test)]
 mod tests;
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,6 +22,29 @@ use items::{Enumerate, IntoParallel, Map, MapInit, Zip};
 /// The traits that add the methods to slices, vectors and ranges.
 pub(crate) mod prelude {
     pub(crate) use super::items::{IntoParallel, ParallelSlice, ParallelSliceMut};
+}
+
+thread_local! {
+    /// Whether loops of this thread use this thread only.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The number of threads that loops of this thread may use.
+pub(crate) fn threads() -> usize {
+    if ALONE.get() { 1 } else { rayon::current_num_threads() }
+}
+
+/// Runs `work`, whose loops use the calling thread only if `alone`, and otherwise all threads of its pool.
+pub(crate) fn with_loops<R>(alone: bool, work: impl FnOnce() -> R) -> R {
+    /// The former setting, also after a panic.
+    struct Restored(bool);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            ALONE.set(self.0);
+        }
+    }
+    let _restored = Restored(ALONE.replace(alone));
+    work()
 }
 
 /// Calls `work` with disjoint ranges that together are `0..len`, in the threads of the current pool.
@@ -33,9 +56,10 @@ fn over(len: usize, least: usize, most: usize, work: &(dyn Fn(Range<usize>) + Sy
     if len == 0 {
         return;
     }
-    let threads = rayon::current_num_threads();
-    if threads == 1 && most >= len {
-        return work(0..len);
+    let threads = threads();
+    if threads == 1 {
+        let most = most.max(1);
+        return (0..len).step_by(most).for_each(|start| work(start..len.min(start.saturating_add(most))));
     }
     Split { least: least.max(1), most, threads, work }.divide(0..len, threads, false);
 }

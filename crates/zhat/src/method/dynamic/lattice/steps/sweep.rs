@@ -35,7 +35,7 @@ pub(super) fn map_all<I: Send, O: Send>(
     work: usize,
     map: impl Fn(I) -> O + Sync + Send,
 ) -> Vec<O> {
-    if work < LARGE || rayon::current_num_threads() == 1 {
+    if work < LARGE || crate::numeric::parallel::threads() == 1 {
         return items.map(map).collect();
     }
     items.collect::<Vec<_>>().into_par_iter().with_max_len(1).map(map).collect()
