@@ -55,7 +55,7 @@ fn bad_input_is_refused_with_its_place() {
     let refused = |text: &str, arguments: &str, message: &str| {
         folder.write("t.csv", text);
         let line = format!("fit t.csv --kind hmm -o m.zhat {arguments}");
-        let ran = folder.run(&line.split(' ').collect::<Vec<_>>());
+        let ran = folder.run(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(ran.status(), 2, "{arguments}: {}", ran.stderr());
         assert!(ran.stderr().contains(message), "{arguments}: {}", ran.stderr());
         assert!(!folder.path().join("m.zhat").exists(), "{arguments}");
@@ -64,8 +64,8 @@ fn bad_input_is_refused_with_its_place() {
     refused(&good, "", "--states");
     refused(&good, "--states 0", "states");
     refused(&good, "--states 2 --keep-every 1", "--checkpoint");
-    refused(&good, "--states 2 --emissions poisson", "b");
-    refused("a\n", "--states 2", "row");
+    refused(&good, "--states 2 --emissions poisson", "line 2: column b");
+    refused("a\n", "--states 2", "no rows");
     folder.write("other.zhat", "{}");
     refused(&good, "--states 2 --from other.zhat", "other.zhat");
 }
