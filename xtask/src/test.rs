@@ -24,12 +24,13 @@ struct Setting {
 }
 
 /// All parts, in order. The parts that are not core have their own environments.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part { name: "Rust", flag: "--rust", core: true, work: |_| run_rust() },
     Part { name: "Python", flag: "--python", core: true, work: |on| python::test(on.ci, on.has_data) },
     Part { name: "PyTorch", flag: "--torch", core: false, work: |on| python::test_torch(on.ci) },
     Part { name: "documentation", flag: "--docs", core: false, work: |_| docs::test() },
     Part { name: "wheel", flag: "--wheel", core: false, work: |_| wheel::run(wheel::PACKAGING) },
+    Part { name: "burn", flag: "--vae", core: false, work: |_| run_neural() },
 ];
 
 /// Which parts are run: those that flags name; without a flag the core, and with `CI=true` all.
@@ -90,6 +91,16 @@ fn run_rust() -> Outcome {
     Ok(())
 }
 
+/// The workspace of crates that use burn, which the core does not compile.
+fn run_neural() -> Outcome {
+    let place = ["--manifest-path", "neural/Cargo.toml", "--target-dir", "target/neural", "--locked"];
+    Step::cargo(&["fmt", "--all", "--check", "--manifest-path", "neural/Cargo.toml"]).run()?;
+    let lint = [&["clippy", "--all-targets"], &place[..], &["--", "-D", "warnings"]].concat();
+    Step::cargo(&lint).run()?;
+    Step::cargo(&[&["test"], &place[..]].concat()).run()?;
+    Step::cargo(&[&["run", "--example", "tagger"], &place[..]].concat()).run()
+}
+
 /// The tests that run every vector kernel: those of the kernels themselves, and of the methods whose inner
 /// loops they are.
 const ARITHMETIC: [&str; 12] = [
@@ -139,9 +150,9 @@ mod tests {
 
     #[test]
     fn continuous_integration_runs_every_part() {
-        assert_eq!(chosen(&[], false), Ok(vec![true, true, false, false, false]));
-        assert_eq!(chosen(&[], true), Ok(vec![true; 5]));
-        assert_eq!(chosen(&["--torch"], true), Ok(vec![false, false, true, false, false]));
+        assert_eq!(chosen(&[], false), Ok(vec![true, true, false, false, false, false]));
+        assert_eq!(chosen(&[], true), Ok(vec![true; 6]));
+        assert_eq!(chosen(&["--torch"], true), Ok(vec![false, false, true, false, false, false]));
         assert!(chosen(&["--ruby"], true).is_err());
     }
 
