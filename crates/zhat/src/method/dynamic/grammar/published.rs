@@ -202,7 +202,7 @@ impl<F: Passes> LogPartition<Hypertree<F>> for PublishedInside {
             let streams = Streams::new(run.seed(), "published inside");
             let one = |r: usize| {
                 clock.step("replicates", r, self.replicates)?;
-                let choices = selection.choices(&proposals, count, &streams, r);
+                let choices = selection.choices(&proposals, count, &streams, r, &clock)?;
                 let choices = choices_of_copies(&proposals, &choices);
                 clock.check()?;
                 let own = solve_chosen(&copies, &[], Purpose::Sums, None, Some((&choices, false)), &clock)?;

@@ -156,17 +156,19 @@ impl RandomizedInside {
         count: usize,
         streams: &Streams,
         block: usize,
-    ) -> Arc<Choices> {
+        clock: &Clock<'_>,
+    ) -> Result<Arc<Choices>> {
         let cells = proposals.logs.len();
         let choose = |(at, logs): (usize, &Vec<f64>)| {
             if logs.is_empty() {
-                return Chosen::default();
+                return Ok(Chosen::default());
             }
+            clock.check()?;
             let mut random = streams.block((block * cells + at) as u64);
-            self.selection.choose(logs, count, self.kept(count), &mut random)
+            Ok(self.selection.choose(logs, count, self.kept(count), &mut random))
         };
-        let chosen = proposals.logs.par_iter().enumerate().map(choose).collect();
-        Arc::new(Choices { positions: proposals.positions, chosen })
+        let chosen = proposals.logs.par_iter().enumerate().map(choose).collect::<Result<_>>()?;
+        Ok(Arc::new(Choices { positions: proposals.positions, chosen }))
     }
 
     /// The proposals: local, or of a first pass with its own random numbers.
@@ -177,16 +179,16 @@ impl RandomizedInside {
         run: &Run,
         clock: &Clock<'_>,
     ) -> Result<Local> {
-        let local = Local::new(model);
+        let local = Local::new(model, clock)?;
         match self.proposal {
-            SpanProposal::Uniform => return Ok(local.uniform()),
-            SpanProposal::UniformTail => return Ok(local.uniform_tail(self.kept(count))),
+            SpanProposal::Uniform => return local.uniform(clock),
+            SpanProposal::UniformTail => return local.uniform_tail(self.kept(count), clock),
             SpanProposal::Local => return Ok(local),
             SpanProposal::TwoPass => {}
         }
         let streams = Streams::new(run.seed(), "randomized inside first pass");
         let first = RandomizedInside { selection: Selection::Threshold, ..*self };
-        let choices = first.choices(&local, count, &streams, 0);
+        let choices = first.choices(&local, count, &streams, 0, clock)?;
         let solutions = solve_chosen(model, &[], Purpose::Symbols, None, Some((&choices, true)), clock)?;
         let mut guided = Local { positions: local.positions, logs: local.logs.clone() };
         let mut mix = |b: usize, i: usize, j: usize, logs: Vec<f64>| {
@@ -214,7 +216,7 @@ impl RandomizedInside {
         let mut found = Replicates { choices: Vec::new(), solutions: Vec::new(), logs: Vec::new(), count };
         for r in 0..number {
             clock.step("replicates", r, number)?;
-            let choices = self.choices(&proposals, count, &streams, r);
+            let choices = self.choices(&proposals, count, &streams, r, clock)?;
             let along = [(1.0, model)];
             let direction = if direction { &along[..] } else { &[] };
             let goal = purpose.unwrap_or(Purpose::Sums);
