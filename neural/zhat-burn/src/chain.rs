@@ -199,6 +199,13 @@ impl<B: Backend, C: CheckpointStrategy> ChainScores<B, C> {
         self.parts.iter().any(|part| part.name == "segments")
     }
 
+    pub(crate) fn refuse_segments(&self) -> Result<()> {
+        match self.has_segments() {
+            true => Err(Error::argument("segments", "are not supported by this operation")),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn semi_markov<F: Precision + Element>(&self) -> Result<SemiMarkov<F>> {
         let chain = self.chain::<F>()?;
         let (values, shape) =

@@ -37,6 +37,7 @@
 //! message. It happens only if the run is cancelled or out of time, or a cotangent is not finite.
 
 mod chain;
+pub mod on_device;
 mod operation;
 mod samples;
 

@@ -10,35 +10,83 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_tensor::backend::Backend;
 use burn_tensor::{Device, Tensor, TensorData, TensorPrimitive};
 use zhat::catalogue::{self, Settings};
-use zhat::query::{Operation, Tensors};
-use zhat::tensor::Data;
-use zhat::{Result, Run};
+use zhat::dynamic::{RandomizedForward, SequenceModel, StateChoice};
+use zhat::query::{AnyValue, HasFactorMarginals, IntoValue, Operation, Tensors};
+use zhat::tensor::{Data, Precision};
+use zhat::{Chain, Error, Result, Run};
 
 use crate::ChainScores;
 use crate::chain::Part;
 
 /// How sums over all paths are computed.
-#[derive(Clone, Debug, Default)]
-pub struct Method {
-    name: &'static str,
-    settings: Settings,
+#[derive(Clone, Debug)]
+pub struct Method(pub(crate) Sums);
+
+#[derive(Clone, Debug)]
+pub(crate) enum Sums {
+    Exact,
+    /// States are chosen anew by every operation.
+    Randomized(Settings),
+    /// States were chosen before.
+    Chosen(Arc<StateChoice>),
 }
 
 impl Method {
     /// Exact sums.
     pub fn exact() -> Self {
-        Method { name: "exact", settings: Settings::new() }
+        Method(Sums::Exact)
     }
 
     /// Unbiased estimates of Z by randomized dynamic programming (Fu, Cunningham and Lapata 2022).
     pub fn randomized() -> Self {
-        Method { name: "randomized", settings: Settings::new() }
+        Method(Sums::Randomized(Settings::new()))
     }
 
-    /// Sets an option of the method by its name in the catalogue.
+    /// Sets an option of the randomized method by its name in the catalogue.
     pub fn with(mut self, option: &str, value: impl Into<serde_json::Value>) -> Self {
-        self.settings.insert(option.to_owned(), value.into());
+        let mut settings = match self.0 {
+            Sums::Randomized(settings) => settings,
+            _ => Settings::new(),
+        };
+        settings.insert(option.to_owned(), value.into());
+        self.0 = Sums::Randomized(settings);
         self
+    }
+
+    /// Chooses the states once, so that several operations use the same ones: the entropy and the samples of a
+    /// chain, for example. The exact method is returned as it is.
+    ///
+    /// # Errors
+    /// As [`log_partition`]; also for chains with segments.
+    pub fn choose<B: Backend, C: CheckpointStrategy>(
+        &self,
+        chain: &ChainScores<B, C>,
+        run: &Run,
+    ) -> Result<Method> {
+        let Sums::Randomized(settings) = &self.0 else { return Ok(self.clone()) };
+        chain.refuse_segments()?;
+        let settings = serde_json::Value::Object(settings.clone());
+        let method: RandomizedForward = serde_json::from_value(settings)
+            .map_err(|error| Error::argument("options of randomized", error.to_string()))?;
+        let choice = match chain.is_double()? {
+            true => method.choose(&chain.chain::<f64>()?, run)?,
+            false => method.choose(&chain.chain::<f32>()?, run)?,
+        };
+        Ok(Method(Sums::Chosen(Arc::new(choice))))
+    }
+
+    /// The states that [`Method::choose`] chose.
+    pub fn choice(&self) -> Option<&StateChoice> {
+        match &self.0 {
+            Sums::Chosen(choice) => Some(choice),
+            _ => None,
+        }
+    }
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Method::exact()
     }
 }
 
@@ -96,18 +144,69 @@ fn differentiate<B: Backend, C: CheckpointStrategy>(
     method: &Method,
     run: &Run,
 ) -> Result<Tensor<Autodiff<B, C>, 1>> {
-    let models = chains.iter().map(|chain| chain.model()).collect::<Result<Vec<_>>>()?;
     let double = chains[0].is_double()?;
-    let (values, tape) =
-        catalogue::differentiate(operation, &models, method.name, &method.settings, &[], run)?;
+    let (values, tape) = match &method.0 {
+        Sums::Exact => through_catalogue(operation, chains, "exact", &Settings::new(), run)?,
+        Sums::Randomized(settings) => through_catalogue(operation, chains, "randomized", settings, run)?,
+        Sums::Chosen(choice) => {
+            chains[0].refuse_segments()?;
+            match double {
+                true => on_chosen(operation, chains[0].chain::<f64>()?, choice, run)?,
+                false => on_chosen(operation, chains[0].chain::<f32>()?, choice, run)?,
+            }
+        }
+    };
     let shape = vec![values.len()];
     let value = if double {
         TensorData::new(values, shape)
     } else {
         TensorData::new(values.iter().map(|&x| x as f32).collect::<Vec<f32>>(), shape)
     };
+    Ok(node(chains, value, tape))
+}
+
+type Recorded = (Vec<f64>, Reverse);
+
+fn through_catalogue<B: Backend, C: CheckpointStrategy>(
+    operation: Operation,
+    chains: &[&ChainScores<B, C>],
+    name: &str,
+    settings: &Settings,
+    run: &Run,
+) -> Result<Recorded> {
+    let models = chains.iter().map(|chain| chain.model()).collect::<Result<Vec<_>>>()?;
+    let (values, tape) = catalogue::differentiate(operation, &models, name, settings, &[], run)?;
     let reverse = move |cotangent: TensorData| tape.vjp(&cotangent.iter::<f64>().collect::<Vec<_>>());
-    Ok(node(chains, value, Arc::new(reverse)))
+    Ok((values, Arc::new(reverse)))
+}
+
+fn on_chosen<F: Precision>(
+    operation: Operation,
+    chain: Chain<F>,
+    choice: &StateChoice,
+    run: &Run,
+) -> Result<Recorded>
+where
+    Chain<F>: SequenceModel + 'static,
+    <Chain<F> as HasFactorMarginals>::FactorMarginals: IntoValue<Chain<F>>,
+{
+    let (values, tape) = choice.differentiate(operation, &chain, run)?;
+    let reverse = move |cotangent: TensorData| {
+        let cotangent: Vec<f64> = cotangent.iter::<f64>().collect();
+        Ok(tape.vjp(&cotangent)?.into_iter().map(|gradient| tensors(gradient, &chain)).collect())
+    };
+    Ok((values, Arc::new(reverse)))
+}
+
+/// The gradient of a chain as named tensors.
+pub(crate) fn tensors<M: HasFactorMarginals>(gradient: M::FactorMarginals, model: &M) -> Tensors
+where
+    M::FactorMarginals: IntoValue<M>,
+{
+    match gradient.into_value(model) {
+        AnyValue::Tensors(tensors) => tensors,
+        _ => Tensors { list: Vec::new(), radius: None },
+    }
 }
 
 /// From a cotangent to the gradients of each model.
@@ -130,7 +229,7 @@ pub(crate) fn node<B: Backend, C: CheckpointStrategy, const D: usize>(
         .collect();
     // Places without a tensor repeat the first one; they get no gradient.
     let nodes = std::array::from_fn(|i| parts.get(i).unwrap_or(&parts[0]).1.tracked.node.clone());
-    let state = Recorded::<B> {
+    let state = State::<B> {
         reverse,
         places: parts.iter().map(|(model, part)| (*model, part.name)).collect(),
         device: device.clone(),
@@ -145,16 +244,16 @@ pub(crate) fn node<B: Backend, C: CheckpointStrategy, const D: usize>(
 
 /// The state that the backward pass needs.
 #[derive(Clone)]
-struct Recorded<B: Backend> {
+struct State<B: Backend> {
     reverse: Reverse,
     /// Model and name of the parameter of every parent.
     places: Vec<(usize, &'static str)>,
     device: Device<B>,
 }
 
-impl<B: Backend> std::fmt::Debug for Recorded<B> {
+impl<B: Backend> std::fmt::Debug for State<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recorded").field("places", &self.places).finish_non_exhaustive()
+        f.debug_struct("State").field("places", &self.places).finish_non_exhaustive()
     }
 }
 
@@ -162,10 +261,10 @@ impl<B: Backend> std::fmt::Debug for Recorded<B> {
 struct Step<const N: usize>;
 
 impl<B: Backend, const N: usize> Backward<B, N> for Step<N> {
-    type State = Recorded<B>;
+    type State = State<B>;
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let Recorded { reverse, places, device } = ops.state;
+        let State { reverse, places, device } = ops.state;
         let cotangent = grads.consume::<B>(&ops.node);
         let cotangent = Tensor::<B, 1>::from_primitive(TensorPrimitive::Float(cotangent)).into_data();
         let gradients = reverse(cotangent).unwrap_or_else(|error| panic!("zhat: {error}"));

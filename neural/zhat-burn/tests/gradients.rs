@@ -163,7 +163,9 @@ fn gradients_agree_with_finite_differences() {
     });
     let weights = tensor([2, 2, 3, 3], 41);
     check("relaxed samples", |a, b| {
-        let drawn = relaxed_sample(&ChainScores::new(a, b), 2, 0.7, &run.clone().with_seed(5)).unwrap();
+        let drawn =
+            relaxed_sample(&ChainScores::new(a, b), &Method::exact(), 2, 0.7, &run.clone().with_seed(5))
+                .unwrap();
         assert_eq!((drawn.hard.len(), drawn.hard[0].len(), drawn.hard[0][0].len()), (2, 2, 3));
         (drawn.soft * weights.clone()).sum()
     });
@@ -212,5 +214,5 @@ fn bad_scores_are_errors_that_name_them() {
     assert!(message(ChainScores::new(emissions(), nan)).contains("NaN"));
     let chain = ChainScores::new(emissions(), tensor([3, 3], 2));
     assert!(log_partition(&chain, &Method::randomized().with("k9", 1), &Run::default()).is_err());
-    assert!(relaxed_sample(&chain, 1, 0.0, &Run::default()).is_err());
+    assert!(relaxed_sample(&chain, &Method::exact(), 1, 0.0, &Run::default()).is_err());
 }

@@ -122,6 +122,11 @@ impl<M: SequenceModel> Part<M> {
 }
 
 impl<M: SequenceModel> RelaxedTape<M> {
+    /// log Z of each sequence.
+    pub fn log_partition(&self) -> Vec<f64> {
+        self.parts.iter().flat_map(|part| part.log_partition.iter().copied()).collect()
+    }
+
     /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents with the shapes B×S×T×N and
     /// B×S×T×L (empty for a chain). Cotangents at positions where no segment ends have no effect.
     ///

@@ -254,6 +254,34 @@ impl RandomizedForward {
         Ok(count.min(all))
     }
 
+    /// Chooses states as [`RandomizedForward::choose`] does, with the same random numbers, but evaluates no
+    /// estimates: for each sequence, one support per replicate. The cost is that of the proposal, O(T·N) per
+    /// sequence if it needs no messages.
+    ///
+    /// # Errors
+    /// As [`RandomizedForward::choose`].
+    pub fn select<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Vec<Vec<Support>>> {
+        let clock = run.start(NAME);
+        self.check_for(model)?;
+        run.require_memory(NAME, self.forecast(model, Query::Entropy, run).bytes)?;
+        run.install(|| {
+            let scores = self.scores.as_deref().unwrap_or_default();
+            let proposals = Proposals::new(model, self.proposal, scores);
+            let count = match self.error {
+                Some(error) => self.pilot(model, &proposals, error, run, &clock)?,
+                None => self.states.of(model.chain().states()),
+            };
+            let sequences: Vec<usize> = (0..model.chain().batch()).collect();
+            let draws = Draws {
+                sequences: &sequences,
+                count,
+                replicates: self.replicates_for(),
+                purpose: Purpose::Answer,
+            };
+            self.each_support(&proposals, draws, run, &clock, |_, support| Ok(support))
+        })
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn estimate<M: SequenceModel>(
         &self,
@@ -267,6 +295,30 @@ impl RandomizedForward {
         run: &Run,
         clock: &Clock<'_>,
     ) -> Result<StateChoice> {
+        let quiet = clock.quiet();
+        let draws = Draws { sequences, count, replicates, purpose };
+        let results: Vec<Vec<Estimated>> =
+            self.each_support(proposals, draws, run, clock, |b, support| {
+                let log = Restriction::new(model, b, &support).log_partition(&quiet)?;
+                let largest = support.largest_log_weight();
+                Ok((if keep { support } else { Support::default() }, log, largest))
+            })?;
+        let log_estimates = results.iter().map(|row| row.iter().map(|pair| pair.1).collect()).collect();
+        let largest_log_weight = results.iter().flatten().map(|one| one.2).fold(0.0, f64::max);
+        let supports = results.into_iter().map(|row| row.into_iter().map(|pair| pair.0).collect()).collect();
+        Ok(StateChoice { count, supports, log_estimates, largest_log_weight })
+    }
+
+    /// Draws the support of every sequence and replicate and passes it to `use_support`.
+    fn each_support<M: SequenceModel, T: Send>(
+        &self,
+        proposals: &Proposals<'_, M>,
+        draws: Draws<'_>,
+        run: &Run,
+        clock: &Clock<'_>,
+        use_support: impl Fn(usize, Support) -> Result<T> + Sync,
+    ) -> Result<Vec<Vec<T>>> {
+        let Draws { sequences, count, replicates, purpose } = draws;
         let (ahead, back) = match purpose {
             Purpose::Answer => ("randomized forward", "randomized backward"),
             Purpose::Pilot => ("randomized pilot forward", "randomized pilot backward"),
@@ -277,35 +329,33 @@ impl RandomizedForward {
         let phase = if purpose == Purpose::Pilot { "pilot replicates" } else { "replicates" };
         // No progress is reported within one replicate.
         let quiet = clock.quiet();
-        let mut results: Vec<Vec<Estimated>> = Vec::with_capacity(sequences.len());
+        let of_sequence = |&b: &usize| -> Result<Vec<T>> {
+            let guide = match self.proposal {
+                StateProposal::TwoPass => proposals.guide(b, rule, &back, &quiet)?,
+                _ => Vec::new(),
+            };
+            let of_replicate = |replicate| {
+                clock.step(phase, done.fetch_add(1, Ordering::Relaxed), total)?;
+                use_support(b, proposals.support(b, replicate, &guide, rule, &ahead, &quiet)?)
+            };
+            (0..replicates).into_par_iter().map(of_replicate).collect()
+        };
+        let mut results = Vec::with_capacity(sequences.len());
         // In groups, so that at most one set of backward messages per thread is in memory.
         for group in sequences.chunks(run.threads()) {
-            let of_group: Result<Vec<Vec<Estimated>>> = group
-                .par_iter()
-                .map(|&b| {
-                    let guide = match self.proposal {
-                        StateProposal::TwoPass => proposals.guide(b, rule, &back, &quiet)?,
-                        _ => Vec::new(),
-                    };
-                    (0..replicates)
-                        .into_par_iter()
-                        .map(|replicate| {
-                            clock.step(phase, done.fetch_add(1, Ordering::Relaxed), total)?;
-                            let support = proposals.support(b, replicate, &guide, rule, &ahead, &quiet)?;
-                            let log = Restriction::new(model, b, &support).log_partition(&quiet)?;
-                            let largest = support.largest_log_weight();
-                            Ok((if keep { support } else { Support::default() }, log, largest))
-                        })
-                        .collect()
-                })
-                .collect();
+            let of_group: Result<Vec<Vec<T>>> = group.par_iter().map(of_sequence).collect();
             results.extend(of_group?);
         }
-        let log_estimates = results.iter().map(|row| row.iter().map(|pair| pair.1).collect()).collect();
-        let largest_log_weight = results.iter().flatten().map(|one| one.2).fold(0.0, f64::max);
-        let supports = results.into_iter().map(|row| row.into_iter().map(|pair| pair.0).collect()).collect();
-        Ok(StateChoice { count, supports, log_estimates, largest_log_weight })
+        Ok(results)
     }
+}
+
+/// Which supports are drawn.
+struct Draws<'a> {
+    sequences: &'a [usize],
+    count: usize,
+    replicates: usize,
+    purpose: Purpose,
 }
 
 /// The standard deviation of the estimates relative to their mean; ∞ if all are 0.

@@ -1,0 +1,138 @@
+//! Models and the state of their training in one safetensors file.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView, serialize};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{ModelConfig, TrainConfig};
+use crate::parameters::Numbers;
+
+const FORMAT: &str = "zhat-vae";
+const VERSION: u32 = 1;
+
+/// All of a model except its numbers, and how far its training is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The version of the format.
+    pub version: u32,
+    /// The model.
+    pub model: ModelConfig,
+    /// The training.
+    pub train: TrainConfig,
+    /// All words.
+    pub words: Vec<String>,
+    /// Longest sentence.
+    pub limit: usize,
+    /// Steps taken.
+    pub step: usize,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// The best objective per word of the sentences kept for testing, and its step.
+    pub best: Option<(f64, usize)>,
+    /// A fingerprint of the training sentences.
+    pub text: u64,
+}
+
+/// A file's contents.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// Everything but numbers.
+    pub progress: Progress,
+    /// The parameters.
+    pub parameters: Numbers,
+    /// Adam's moments; none in a model that is not to be trained further.
+    pub moments: Option<[Numbers; 2]>,
+}
+
+impl Progress {
+    /// The current version.
+    pub const VERSION: u32 = VERSION;
+}
+
+const PARTS: [&str; 3] = ["parameter/", "mean/", "square/"];
+
+impl Checkpoint {
+    /// Writes to a temporary file that replaces the old one when it is complete.
+    ///
+    /// # Errors
+    /// If the file cannot be written; the old one stays.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut all: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
+        let moments = self.moments.as_ref();
+        let parts = [Some(&self.parameters), moments.map(|m| &m[0]), moments.map(|m| &m[1])];
+        for (prefix, numbers) in PARTS.iter().zip(parts) {
+            for (name, (shape, values)) in numbers.into_iter().flatten() {
+                let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+                all.push((format!("{prefix}{name}"), shape.clone(), bytes));
+            }
+        }
+        let views = all
+            .iter()
+            .map(|(name, shape, bytes)| {
+                Ok((name.clone(), TensorView::new(Dtype::F32, shape.clone(), bytes)?))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let header = HashMap::from([(FORMAT.to_owned(), serde_json::to_string(&self.progress)?)]);
+        let bytes = serialize(views, Some(header))?;
+        zhat::internal::io::write_atomically(path, |out| out.write_all(&bytes))?;
+        Ok(())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it is missing, truncated, of another program or of a newer version.
+    pub fn read(path: &Path) -> Result<Checkpoint> {
+        let name = path.display();
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+        let broken =
+            |error: &dyn std::fmt::Display| anyhow!("{name} is damaged or not a model of zhat-vae: {error}");
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| broken(&error))?;
+        let own = header.metadata().as_ref().and_then(|list| list.get(FORMAT));
+        let Some(own) = own else {
+            bail!("{name} is a safetensors file, but not a model of zhat-vae");
+        };
+        let version = serde_json::from_str::<serde_json::Value>(own).map_err(|error| broken(&error))?;
+        match version.get("version").and_then(serde_json::Value::as_u64) {
+            Some(found) if found == u64::from(VERSION) => {}
+            Some(found) => bail!("{name} has version {found}; this program reads version {VERSION}"),
+            None => bail!(broken(&"it has no version")),
+        }
+        let progress: Progress = serde_json::from_str(own).map_err(|error| broken(&error))?;
+        let file = SafeTensors::deserialize(&bytes).map_err(|error| broken(&error))?;
+        let mut parts: [Numbers; 3] = Default::default();
+        for (full, view) in file.tensors() {
+            let Some(part) = PARTS.iter().position(|prefix| full.starts_with(prefix)) else {
+                bail!(broken(&format!("unknown tensor `{full}`")));
+            };
+            let values = floats(&view).map_err(|error| broken(&error))?;
+            parts[part].insert(full[PARTS[part].len()..].to_owned(), (view.shape().to_vec(), values));
+        }
+        let [parameters, mean, square] = parts;
+        let moments = (!mean.is_empty()).then_some([mean, square]);
+        Ok(Checkpoint { progress, parameters, moments })
+    }
+}
+
+/// The numbers of a tensor as `f32`.
+///
+/// # Errors
+/// If it has another type than F32, F16 or BF16.
+pub fn floats(view: &TensorView<'_>) -> Result<Vec<f32>> {
+    let data = view.data();
+    Ok(match view.dtype() {
+        Dtype::F32 => {
+            let four = data.chunks_exact(4);
+            four.map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
+        }
+        Dtype::BF16 => {
+            let two = data.chunks_exact(2);
+            two.map(|x| f32::from_bits(u32::from(u16::from_le_bytes([x[0], x[1]])) << 16)).collect()
+        }
+        other => bail!("its numbers are {other:?}, expected F32 or BF16"),
+    })
+}

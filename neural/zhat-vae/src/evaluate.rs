@@ -1,0 +1,131 @@
+//! −log p(x) by importance sampling.
+//!
+//! p(x) = Σ_z p(x, z) is estimated by the average of p(x, z)·w(z) over samples z of the inference network, with w = Z/exp
+//! score(z), or Ẑ/exp score(z) if z was drawn from chosen states: their weights make it unbiased. −log of an unbiased
+//! estimate is too large by about half its relative variance, which is reported.
+
+use anyhow::Result;
+use burn_tensor::Tensor;
+use burn_tensor::backend::Backend;
+use zhat::Run;
+use zhat::random::Streams;
+
+use crate::config::ModelConfig;
+use crate::decoder::{States, log_joint};
+use crate::encoder;
+use crate::gpt2::Gpt2;
+use crate::parameters::Parameters;
+use crate::posterior::{Engine, Sums, sample};
+use crate::text::Corpus;
+use crate::train::sentences;
+
+/// Most sentences times samples that the decoder reads at once.
+const ROWS: usize = 2048;
+
+/// A model that is ready to be used.
+pub struct Model<B: Backend> {
+    /// Its settings.
+    pub config: ModelConfig,
+    /// Its parameters.
+    pub parameters: Parameters<B>,
+    /// Its GPT-2.
+    pub gpt2: Option<Gpt2<B>>,
+    /// Where sums over paths are computed.
+    pub engine: Engine,
+    /// Where its tensors are.
+    pub device: B::Device,
+}
+
+/// The negative log-likelihood of sentences.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Likelihood {
+    /// −log p̂ per sentence, in nats.
+    pub nll: f64,
+    /// Standard error of `nll` from the samples.
+    pub sampling_error: f64,
+    /// Standard error of `nll` from the choice of sentences.
+    pub text_error: f64,
+    /// About how much `nll` is too large: half the mean relative variance of p̂.
+    pub bias: f64,
+    /// exp of the mean of −log p̂ per word.
+    pub perplexity: f64,
+    /// Sentences.
+    pub sentences: usize,
+    /// Words, ends of sentences included.
+    pub words: usize,
+}
+
+/// log of the average of exp(logs), and its relative variance.
+pub fn log_mean(logs: &[f64]) -> (f64, f64) {
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if most == f64::NEG_INFINITY {
+        return (most, 0.0);
+    }
+    let weights: Vec<f64> = logs.iter().map(|log| (log - most).exp()).collect();
+    let count = logs.len() as f64;
+    let mean = weights.iter().sum::<f64>() / count;
+    let squares: f64 = weights.iter().map(|w| (w - mean).powi(2)).sum();
+    let variance = if logs.len() > 1 { squares / (count - 1.0) / count / (mean * mean) } else { f64::NAN };
+    (most + mean.ln(), variance)
+}
+
+impl<B: Backend> Model<B> {
+    /// log p(x, z) + log w(z) of `samples` samples of each sentence of a batch.
+    ///
+    /// # Errors
+    /// Those of the library.
+    pub fn log_terms(
+        &self,
+        corpus: &Corpus,
+        batch: &[usize],
+        sums: &Sums,
+        samples: usize,
+        run: &Run,
+    ) -> Result<Vec<Vec<f64>>> {
+        let read = sentences::<B>(corpus, batch, &self.device);
+        let (emissions, states) = encoder::chain(&self.parameters, &self.config, self.gpt2.as_ref(), &read);
+        let drawn = sample(self.engine, sums, &emissions, &states, samples, run)?;
+        let [count, _, steps] = drawn.paths.dims();
+        let rows = count * samples;
+        let words = read.words.unsqueeze_dim::<3>(1).expand([count, samples, steps]).reshape([rows, steps]);
+        let joint =
+            log_joint(&self.parameters, &words, &States::Hard(drawn.paths.reshape([rows, steps])), None);
+        let logs: Tensor<B, 1> = joint.words + joint.states;
+        let logs: Vec<f64> = logs.into_data().iter::<f64>().collect();
+        let pairs = logs.chunks(samples).zip(&drawn.log_weights);
+        Ok(pairs.map(|(logs, weights)| logs.iter().zip(weights).map(|(a, b)| a + b).collect()).collect())
+    }
+
+    /// The negative log-likelihood of sentences with `samples` samples each.
+    ///
+    /// # Errors
+    /// Those of the library.
+    pub fn likelihood(&self, corpus: &Corpus, sums: &Sums, samples: usize, run: &Run) -> Result<Likelihood> {
+        let streams = Streams::new(run.seed(), "likelihood");
+        let (mut found, mut variances) = (Vec::new(), Vec::new());
+        let size = (ROWS / samples).max(1);
+        for (i, batch) in corpus.batches(size).iter().enumerate() {
+            let run = run.clone().with_seed(streams.block(i as u64).bits());
+            for logs in self.log_terms(corpus, batch, sums, samples, &run)? {
+                let (log, variance) = log_mean(&logs);
+                found.push(-log);
+                variances.push(variance);
+            }
+        }
+        let count = found.len() as f64;
+        let total: f64 = found.iter().sum();
+        let nll = total / count;
+        let spread: f64 = found.iter().map(|x| (x - nll).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+        let words = corpus.tokens();
+        let variance: f64 = variances.iter().sum();
+        Ok(Likelihood {
+            nll,
+            sampling_error: variance.sqrt() / count,
+            text_error: (spread / count).sqrt(),
+            bias: variance / count / 2.0,
+            perplexity: (total / words as f64).exp(),
+            sentences: found.len(),
+            words,
+        })
+    }
+}

@@ -1,0 +1,227 @@
+//! The model: likelihoods against summation over all states, training, resumption.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use burn_flex::Flex;
+use burn_tensor::{Tensor, TensorData};
+use zhat::Run;
+use zhat_vae::checkpoint::Checkpoint;
+use zhat_vae::config::{EncoderKind, Inference, ModelConfig, TrainConfig};
+use zhat_vae::decoder::{States, log_joint};
+use zhat_vae::evaluate::{Model, log_mean};
+use zhat_vae::parameters::Parameters;
+use zhat_vae::posterior::{Engine, Sums};
+use zhat_vae::repro::made_up;
+use zhat_vae::text::{Corpus, Vocabulary};
+use zhat_vae::train::{Limits, Outputs, Trainer, beginning, initial};
+
+fn tiny(states: usize) -> ModelConfig {
+    ModelConfig { states, units: 6, state_size: 4, encoder: EncoderKind::Lstm, gpt2: None }
+}
+
+/// A model with parameters large enough that states matter.
+fn model(config: &ModelConfig, words: usize, engine: Engine) -> Model<Flex> {
+    let mut numbers = initial(config, words, None, 3);
+    numbers.values_mut().for_each(|(_, values)| values.iter_mut().for_each(|x| *x *= 2.0));
+    let parameters = Parameters::from_numbers(&numbers, &Default::default());
+    Model { config: config.clone(), parameters, gpt2: None, engine, device: Default::default() }
+}
+
+fn paths(states: usize, steps: usize) -> Vec<Vec<i64>> {
+    (0..states.pow(steps as u32))
+        .map(|code| (0..steps).map(|t| (code / states.pow(t as u32) % states) as i64).collect())
+        .collect()
+}
+
+/// log p(x) by summation over all states.
+fn exact(model: &Model<Flex>, sentence: &[u32]) -> f64 {
+    let steps = sentence.len();
+    let all = paths(model.config.states, steps);
+    let words: Vec<i64> = all.iter().flat_map(|_| sentence.iter().map(|&word| i64::from(word))).collect();
+    let words = Tensor::from_data(TensorData::new(words, [all.len(), steps]), &model.device);
+    let states = Tensor::from_data(TensorData::new(all.concat(), [all.len(), steps]), &model.device);
+    let joint = log_joint::<Flex>(&model.parameters, &words, &States::Hard(states), None);
+    let logs: Vec<f64> = (joint.words + joint.states).into_data().iter::<f64>().collect();
+    log_mean(&logs).0 + (logs.len() as f64).ln()
+}
+
+#[test]
+fn the_joint_distribution_sums_to_one() {
+    // One word and the end, over all words and states: Σ p(x, z) over sentences of two words is 1.
+    let config = tiny(3);
+    let model = model(&config, 5, Engine::Library);
+    let total: f64 = paths(5, 2).iter().map(|x| exact(&model, &[x[0] as u32, x[1] as u32]).exp()).sum();
+    assert!((total - 1.0).abs() < 1e-5, "{total}");
+}
+
+#[test]
+fn likelihoods_agree_with_summation() {
+    for (engine, inference, states, top, sampled) in [
+        (Engine::Library, Inference::Full, 3, 1, 1),
+        (Engine::Device, Inference::Full, 3, 1, 1),
+        (Engine::Library, Inference::Rdp, 5, 1, 2),
+        (Engine::Device, Inference::Rdp, 5, 1, 2),
+        (Engine::Library, Inference::TwoPass, 5, 1, 2),
+        (Engine::Device, Inference::TwoPass, 5, 1, 2),
+    ] {
+        let model = model(&tiny(states), 5, engine);
+        let sentence = vec![2, 4, 3, 1];
+        let wanted = exact(&model, &sentence);
+        let corpus = Corpus { sentences: vec![sentence], pieces: Vec::new() };
+        let sums = Sums { inference, top, sampled };
+        // Estimates of p(x) itself, each from a choice of states of its own, are unbiased.
+        let runs = 300;
+        let ratios: Vec<f64> = (0..runs)
+            .map(|seed| {
+                let run = Run::default().with_seed(seed);
+                let logs = model.log_terms(&corpus, &[0], &sums, 16, &run).unwrap();
+                (log_mean(&logs[0]).0 - wanted).exp()
+            })
+            .collect();
+        let mean = ratios.iter().sum::<f64>() / runs as f64;
+        let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (runs - 1) as f64;
+        let z = (mean - 1.0) / (variance / runs as f64).sqrt();
+        assert!(z.abs() < 4.9, "{engine:?} {inference:?}: mean {mean}, z = {z}");
+        assert!(variance > 0.0);
+    }
+}
+
+#[test]
+fn top_states_alone_give_too_little() {
+    let model = model(&tiny(5), 5, Engine::Library);
+    let corpus = Corpus { sentences: vec![vec![2, 4, 3, 1]], pieces: Vec::new() };
+    let sums = Sums { inference: Inference::Top, top: 1, sampled: 0 };
+    let logs = model.log_terms(&corpus, &[0], &sums, 4, &Run::default()).unwrap();
+    assert!(log_mean(&logs[0]).0 < exact(&model, &corpus.sentences[0]) - 0.1);
+}
+
+/// A small text.
+fn text(count: usize) -> (Corpus, Corpus, Vocabulary) {
+    let lines = made_up(count, 1);
+    let vocabulary = Vocabulary::count(lines.sentences.iter(), 1);
+    let (kept, train) = lines.corpus(&vocabulary).split(10);
+    (kept, train, vocabulary)
+}
+
+fn settings(inference: Inference) -> TrainConfig {
+    TrainConfig {
+        inference,
+        top: 2,
+        sampled: 2,
+        batch: 16,
+        rate: 0.01,
+        warm_up: 30,
+        seed: 5,
+        ..TrainConfig::default()
+    }
+}
+
+fn trainer<'a>(
+    kept: &'a Corpus,
+    train: &'a Corpus,
+    from: Checkpoint,
+    engine: Engine,
+    threads: usize,
+) -> Trainer<'a, Flex> {
+    let run = Run::default().with_threads(threads);
+    Trainer::new(train, kept, from, None, engine, Default::default(), run).unwrap()
+}
+
+#[test]
+fn training_improves_the_objective() {
+    let (kept, train, vocabulary) = text(300);
+    for (engine, inference, encoder, straight_through) in [
+        (Engine::Library, Inference::Full, EncoderKind::Lstm, false),
+        (Engine::Library, Inference::Rdp, EncoderKind::Lstm, true),
+        (Engine::Device, Inference::Full, EncoderKind::Transformer, false),
+        (Engine::Device, Inference::Rdp, EncoderKind::Lstm, false),
+        (Engine::Library, Inference::TwoPass, EncoderKind::Lstm, false),
+        (Engine::Library, Inference::Top, EncoderKind::Lstm, false),
+    ] {
+        let config = ModelConfig { states: 10, units: 16, state_size: 8, encoder, gpt2: None };
+        let settings = TrainConfig { straight_through, ..settings(inference) };
+        let first = beginning(&config, &settings, vocabulary.words(), 40, &train, None);
+        let mut trainer = trainer(&kept, &train, first, engine, 2);
+        let before = trainer.judge(&kept).unwrap().bound();
+        let limits = Limits { steps: Some(75), ..Limits::default() };
+        trainer.train(&limits, &Outputs { quiet: true, keep_every: 1e9, ..Outputs::default() }).unwrap();
+        let after = trainer.judge(&kept).unwrap().bound();
+        assert!(after > before + 3.0, "{engine:?} {inference:?}: {before} to {after}");
+    }
+}
+
+#[test]
+fn a_resumed_run_ends_with_the_same_bits() {
+    let (kept, train, vocabulary) = text(200);
+    let config = ModelConfig { states: 8, units: 12, state_size: 6, ..ModelConfig::default() };
+    let first = beginning(&config, &settings(Inference::Rdp), vocabulary.words(), 40, &train, None);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.state");
+    let limits = |steps| Limits { steps: Some(steps), ..Limits::default() };
+    let outputs = || Outputs { quiet: true, keep_every: 1e9, ..Outputs::default() };
+    let mut whole = trainer(&kept, &train, first.clone(), Engine::Library, 2);
+    whole.train(&limits(40), &outputs()).unwrap();
+    let mut part = trainer(&kept, &train, first, Engine::Library, 1);
+    let keep = Outputs { state: Some(path.clone()), ..outputs() };
+    part.train(&limits(17), &keep).unwrap();
+    drop(part);
+    let mut rest = trainer(&kept, &train, Checkpoint::read(&path).unwrap(), Engine::Library, 2);
+    rest.train(&limits(40), &outputs()).unwrap();
+    let (one, two) = (whole.checkpoint(), rest.checkpoint());
+    assert_eq!(one.parameters, two.parameters);
+    assert_eq!(one.moments, two.moments);
+}
+
+#[test]
+fn checkpoints_that_do_not_fit_are_refused() {
+    let (kept, train, vocabulary) = text(100);
+    let config = ModelConfig { states: 4, units: 4, state_size: 3, ..ModelConfig::default() };
+    let first = beginning(&config, &settings(Inference::Full), vocabulary.words(), 40, &train, None);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    first.write(&path).unwrap();
+    let message = |path: &std::path::Path| format!("{:#}", Checkpoint::read(path).unwrap_err());
+    let bytes = std::fs::read(&path).unwrap();
+    let other = folder.path().join("other");
+    for (contents, part) in [
+        (bytes[..bytes.len() / 2].to_vec(), "damaged"),
+        (bytes[..4].to_vec(), "damaged"),
+        (b"not a model at all".to_vec(), "damaged"),
+        (String::from_utf8_lossy(&bytes).replace("zhat-vae", "zhat-xyz").into_bytes(), ""),
+    ] {
+        std::fs::write(&other, contents).unwrap();
+        assert!(message(&other).contains(part), "{}", message(&other));
+    }
+    assert!(message(&folder.path().join("missing")).contains("cannot read"));
+    // Another text, and a finished model.
+    let (_, other_text, _) = text(120);
+    let new = |from: Checkpoint, text: &Corpus| {
+        Trainer::<Flex>::new(text, &kept, from, None, Engine::Library, Default::default(), Run::default())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(new(first.clone(), &other_text).contains("another text"));
+    let mut finished = first.clone();
+    finished.progress.step = 10;
+    assert!(new(finished, &train).contains(".state"));
+    let mut less = first;
+    less.parameters.remove("decoder.words");
+    assert!(new(less, &train).contains("decoder.words"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_the_old_one() {
+    let (_, train, vocabulary) = text(100);
+    let config = ModelConfig { states: 4, units: 4, state_size: 3, ..ModelConfig::default() };
+    let first = beginning(&config, &settings(Inference::Full), vocabulary.words(), 40, &train, None);
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("no such folder").join("model");
+    assert!(first.write(&missing).is_err());
+    // A full disk.
+    #[cfg(target_os = "linux")]
+    assert!(first.write(std::path::Path::new("/dev/full")).is_err());
+    let path = folder.path().join("model");
+    first.write(&path).unwrap();
+    assert_eq!(Checkpoint::read(&path).unwrap().parameters, first.parameters);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
