@@ -21,7 +21,7 @@ use zhat::dynamic::Support;
 pub const FLOOR: f64 = 1e-30;
 
 /// The log weight of places without a state.
-const NOTHING: f32 = -1e30;
+const NOTHING: f64 = -1e30;
 
 /// States chosen for each position, with their weights.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl<B: Backend> DeviceStates<B> {
         for (row, chosen) in each().enumerate() {
             for (k, (&state, &log)) in chosen.states.iter().zip(&chosen.log_weights).enumerate() {
                 states[row * most + k] = state as i32;
-                weights[row * most + k] = log as f32;
+                weights[row * most + k] = log;
             }
         }
         DeviceStates {

@@ -4,11 +4,11 @@
 use burn_autodiff::Autodiff;
 use burn_ndarray::NdArray;
 use burn_tensor::{Tensor, TensorData};
+use zhat::Chain;
 use zhat::Run;
 use zhat::dynamic::{RandomizedForward, Selection, StateProposal, States};
 use zhat::model::Transitions;
 use zhat::random::Streams;
-use zhat::{Chain, Real};
 use zhat_burn::on_device::{DeviceChain, DeviceStates};
 use zhat_burn::{ChainScores, Method, entropy, log_partition, relaxed_sample};
 
@@ -36,13 +36,15 @@ fn close(found: &[f64], wanted: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-fn chain<F: Real + From<f32>>(emissions: &Tensor<B, 3>, states: &Tensor<B, 2>) -> Chain<f64> {
+fn chain(emissions: &Tensor<B, 3>, states: &Tensor<B, 2>) -> Chain<f64> {
     let [batch, steps, count] = emissions.dims();
     let left: zhat::model::Values<f64> = list(states.clone().inner()).into();
     let transitions = Transitions::Factored { right: Some(left.clone()), left };
     let own = list(emissions.clone().inner());
     Chain::new(vec![0.0; count].into(), own.into(), vec![steps; batch], transitions).unwrap()
 }
+
+type Way<'a> = &'a dyn Fn(Tensor<B, 3>, Tensor<B, 2>) -> Tensor<B, 1>;
 
 /// Values and both gradients of two ways to compute the same.
 fn same(
@@ -150,7 +152,7 @@ fn sums_over_chosen_states_agree_with_the_library() {
 #[test]
 fn selection_without_estimates_draws_the_same_states() {
     let (emissions, states) = (tensor([4, 6, 30], 1, 1.0), tensor([30, 3], 2, 0.5));
-    let chain = chain::<f32>(&emissions, &states);
+    let chain = chain(&emissions, &states);
     for (proposal, selection) in [
         (StateProposal::LocalGlobal, Selection::Draws),
         (StateProposal::TwoPass, Selection::Threshold),
@@ -179,7 +181,7 @@ fn paths(states: usize, steps: usize) -> Vec<Vec<usize>> {
 #[test]
 fn samples_follow_the_chain_and_scores_are_those_of_the_library() {
     let (emissions, states) = (tensor([2, 3, 3], 5, 1.0), tensor([3, 3], 6, 0.7));
-    let library = chain::<f32>(&emissions, &states);
+    let library = chain(&emissions, &states);
     let device = Default::default();
     let samples = 20_000;
     let mut random = Streams::new(3, "noise of a test").block(0);
@@ -236,8 +238,7 @@ fn gradients_of_relaxed_samples_agree_with_differences() {
         assert_eq!((zeros, drawn.log_weights.len()), (2 * 4 * 3, 2));
         (drawn.soft * Tensor::from_inner(weights.clone())).sum()
     };
-    let ways: [(&str, &dyn Fn(Tensor<B, 3>, Tensor<B, 2>) -> Tensor<B, 1>); 2] =
-        [("device", &on_device), ("chosen", &chosen)];
+    let ways: [(&str, Way<'_>); 2] = [("device", &on_device), ("chosen", &chosen)];
     for (name, way) in ways {
         let (emissions, states) = (tensor(shape, 11, 1.0), tensor([6, 2], 12, 0.7));
         let gradients = way(emissions.clone(), states.clone()).backward();
@@ -271,7 +272,7 @@ fn gradients_of_relaxed_samples_agree_with_differences() {
 #[test]
 fn estimates_on_the_device_are_unbiased() {
     let (emissions, states) = (tensor([1, 4, 10], 21, 1.0), tensor([10, 2], 22, 0.7));
-    let library = chain::<f32>(&emissions, &states);
+    let library = chain(&emissions, &states);
     let own = DeviceChain::new(emissions.clone().inner(), states.clone().inner());
     let log_z = list(own.messages(false).log_partition())[0];
     let method = RandomizedForward::default()

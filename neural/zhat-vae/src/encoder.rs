@@ -88,7 +88,7 @@ fn transformer<B: Backend>(parameters: &Parameters<B>, words: Tensor<B, 2, Int>)
     let [batch, steps] = words.dims();
     let places = parameters.get::<2>("encoder.positions");
     let [_, units] = places.dims();
-    let places = places.slice([0..steps]).unsqueeze::<3>();
+    let places = places.narrow(0, 0, steps).unsqueeze::<3>();
     let mut rows = (embed(parameters.get("encoder.words"), words) + places).reshape([batch * steps, units]);
     let layers = (0..LAYERS).filter(|layer| parameters.has(&format!("encoder.layer{layer}.wide.bias")));
     for layer in layers {

@@ -197,7 +197,7 @@ impl<B: Backend> Gpt2<B> {
         let rows = batch * steps;
         let numbers: Vec<i64> = pieces.iter().flatten().map(|&piece| i64::from(piece)).collect();
         let numbers = Tensor::<B, 1, Int>::from_data(TensorData::new(numbers, [rows]), &self.device);
-        let places = self.parameters.get::<2>("wpe.weight").slice([0..steps]).unsqueeze::<3>();
+        let places = self.parameters.get::<2>("wpe.weight").narrow(0, 0, steps).unsqueeze::<3>();
         let vectors = self.parameters.get::<2>("wte.weight").select(0, numbers);
         let mut x = (vectors.reshape([batch, steps, self.size]) + places).reshape([rows, self.size]);
         for layer in 0..self.layers {

@@ -527,8 +527,8 @@ fn reproduce<I: Backend>(arguments: &ReproArguments, engine: Engine, device: &I:
         only: arguments.only.clone(),
         results: &arguments.results,
         folder: &arguments.output,
-        test: if arguments.quick { arguments.test.min(100) } else { arguments.test },
-        samples: if arguments.quick { arguments.samples.min(20) } else { arguments.samples },
+        test: if arguments.quick { arguments.test.min(50) } else { arguments.test },
+        samples: if arguments.quick { arguments.samples.min(10) } else { arguments.samples },
         seed: arguments.seed,
     };
     match arguments.name.as_str() {

@@ -182,7 +182,7 @@ impl<I: Backend> Adam<I> {
         clip: f64,
     ) -> Option<Tensor<I, 1>> {
         self.steps += 1;
-        let mut found: Vec<(&String, &mut Parameter<Autodiff<I>>, Tensor<I, 1>)> = Vec::new();
+        let mut found = Vec::new();
         for (name, parameter) in &mut parameters.0 {
             if let Some(gradient) = parameter.value.grad_remove(gradients) {
                 found.push((name, parameter, gradient));

@@ -123,7 +123,7 @@ fn texts(setting: &Setting<'_>) -> Result<Texts> {
     };
     let vocabulary = Vocabulary::count(train.sentences.iter(), 2);
     let (train, test) = (train.corpus(&vocabulary), test.corpus(&vocabulary));
-    let train = if setting.quick { train.first(600) } else { train };
+    let train = if setting.quick { train.first(400) } else { train };
     let (kept, train) = train.split(20);
     Ok(Texts { train, kept, test: test.first(setting.test), words: vocabulary.words().to_vec() })
 }
@@ -154,9 +154,9 @@ pub fn made_up(count: usize, seed: u64) -> Lines {
 
 impl Spec {
     fn configs(&self, setting: &Setting<'_>, seed: u64) -> (ModelConfig, TrainConfig) {
-        // Small models have a tenth of the states, and no more than the CPU can do in seconds.
-        let states = if setting.quick { (self.states / 10).clamp(10, 200) } else { self.states };
-        let units = if setting.quick { 48 } else { 256 };
+        // Small models have a twentieth of the states, from 10 to 100.
+        let states = if setting.quick { (self.states / 20).clamp(10, 100) } else { self.states };
+        let units = if setting.quick { 32 } else { 256 };
         let model = ModelConfig {
             states,
             units,
@@ -169,8 +169,8 @@ impl Spec {
             top: each,
             sampled: each,
             batch: if setting.quick { 32 } else { 64 },
-            rate: if setting.quick { 5e-3 } else { 1e-3 },
-            warm_up: if setting.quick { 60 } else { 2000 },
+            rate: if setting.quick { 1e-2 } else { 1e-3 },
+            warm_up: if setting.quick { 40 } else { 2000 },
             seed: setting.seed + seed,
             ..TrainConfig::default()
         };
@@ -206,7 +206,7 @@ impl Spec {
         let mut trainer =
             Trainer::<I>::new(&texts.train, &texts.kept, first, None, engine, device.clone(), run.clone())?;
         let limits = match setting.quick {
-            true => Limits { steps: Some(120), ..Limits::default() },
+            true => Limits { steps: Some(60), ..Limits::default() },
             false => Limits { seconds: Some(setting.seconds), ..Limits::default() },
         };
         let outputs = Outputs { quiet: true, keep_every: f64::INFINITY, ..Outputs::default() };

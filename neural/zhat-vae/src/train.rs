@@ -110,6 +110,9 @@ pub struct Trainer<'a, I: Backend> {
 
 type A<I> = Autodiff<I>;
 
+/// What is minimised, and the parts of the objective summed over a batch.
+type Objective<I> = (Tensor<A<I>, 1>, [Tensor<I, 1>; 3]);
+
 impl<'a, I: Backend> Trainer<'a, I> {
     /// A new run, or one that goes on from a checkpoint.
     ///
@@ -156,7 +159,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
         purpose: &str,
         schedule: (f64, f64),
         dropout: f64,
-    ) -> Result<(Tensor<A<I>, 1>, [Tensor<I, 1>; 3])> {
+    ) -> Result<Objective<I>> {
         let config = &self.progress.train;
         let read = sentences::<A<I>>(corpus, batch, &self.device);
         let (emissions, states) =
@@ -260,7 +263,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
                 count += batch.len();
                 words += batch.len() * self.corpus.sentences[batch[0]].len();
                 self.progress.seconds = before + started.elapsed().as_secs_f64();
-                if self.progress.step % INTERVAL != 0 {
+                if !self.progress.step.is_multiple_of(INTERVAL) {
                     continue;
                 }
                 let Some(own) = sums.take() else { continue };

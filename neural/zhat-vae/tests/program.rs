@@ -114,7 +114,7 @@ fn a_killed_run_goes_on_to_the_same_bits() {
     let at = folder.path();
     text(at);
     let arguments = |name: &'static str, more: &[&'static str]| -> Vec<&'static str> {
-        let base = ["train", "text.txt", "-q", "-o", name, "--epochs", "40", "--keep-every", "0"];
+        let base = ["train", "text.txt", "-q", "-o", name, "--epochs", "6", "--keep-every", "0"];
         [&base[..], &SMALL, &["--method", "rdp", "--top", "2", "--sampled", "2"], more].concat()
     };
     works(at, &arguments("whole", &[]));

@@ -16,6 +16,7 @@ mod rdp_table2;
 mod rdp_table3;
 mod rdp_table4;
 mod rdp_trees;
+mod rdp_vae;
 mod rdp_variance;
 mod sccq;
 mod sccq_error;
@@ -75,6 +76,16 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "rdp-table4",
         about: "Fu et al. 2022, Table 4: mean squared error by proposal",
         run: rdp_table4::run,
+    },
+    Experiment {
+        name: "rdp-table5",
+        about: "Fu et al. 2022, Table 5: negative log-likelihood of variational autoencoders for text; needs the program zhat-vae",
+        run: rdp_vae::table5,
+    },
+    Experiment {
+        name: "rdp-fig2",
+        about: "Fu et al. 2022, Figure 2: frequencies of latent states, with a picture; needs the program zhat-vae",
+        run: rdp_vae::figure2,
     },
     Experiment {
         name: "rdp-trees",
