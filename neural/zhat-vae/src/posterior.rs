@@ -13,6 +13,9 @@ use zhat_burn::{ChainScores, Method, entropy, relaxed_sample};
 
 use crate::config::{Inference, TrainConfig};
 
+/// Most states for which a table of all pairs is made.
+const TABLE: usize = 4096;
+
 /// Where sums over paths are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -149,8 +152,12 @@ pub fn relax<I: Backend>(
     let [batch, steps, count] = emissions.dims();
     let device = emissions.device();
     if engine == Engine::Library {
-        let chain = ChainScores::factored(emissions, states.clone(), states);
+        // The proposal of the paper needs embeddings; the sums read a table of all pairs if it is not too large.
+        let mut chain = ChainScores::factored(emissions.clone(), states.clone(), states.clone());
         let method = sums.operation().choose(&chain, run)?;
+        if count <= TABLE {
+            chain = ChainScores::new(emissions, states.clone().matmul(states.transpose()));
+        }
         let entropy = entropy(&chain, &method, run)?;
         let drawn = relaxed_sample(&chain, &method, 1, temperature, run)?;
         let soft = drawn.soft.reshape([batch, steps, count]);
