@@ -209,6 +209,9 @@ struct ReproArguments {
     /// Seconds of training per row and seed.
     #[arg(long, default_value_t = 120.0)]
     seconds: f64,
+    /// Steps of training per row and seed, instead of seconds.
+    #[arg(long)]
+    steps: Option<usize>,
     /// Only rows whose names contain this.
     #[arg(long)]
     only: Option<String>,
@@ -524,6 +527,7 @@ fn reproduce<I: Backend>(arguments: &ReproArguments, engine: Engine, device: &I:
         data,
         quick: arguments.quick,
         seconds: arguments.seconds,
+        steps: arguments.steps,
         only: arguments.only.clone(),
         results: &arguments.results,
         folder: &arguments.output,

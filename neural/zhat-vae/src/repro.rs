@@ -89,6 +89,8 @@ pub struct Setting<'a> {
     pub quick: bool,
     /// Seconds of training per row and seed.
     pub seconds: f64,
+    /// Steps of training per row and seed, instead of seconds.
+    pub steps: Option<usize>,
     /// Only rows whose names contain this.
     pub only: Option<String>,
     /// The file of results.
@@ -205,9 +207,9 @@ impl Spec {
         let first = beginning(&model, &train, &texts.words, LIMIT, &texts.train, None);
         let mut trainer =
             Trainer::<I>::new(&texts.train, &texts.kept, first, None, engine, device.clone(), run.clone())?;
-        let limits = match setting.quick {
-            true => Limits { steps: Some(60), ..Limits::default() },
-            false => Limits { seconds: Some(setting.seconds), ..Limits::default() },
+        let limits = match setting.steps.or(setting.quick.then_some(60)) {
+            Some(steps) => Limits { steps: Some(steps), ..Limits::default() },
+            None => Limits { seconds: Some(setting.seconds), ..Limits::default() },
         };
         let outputs = Outputs { quiet: true, keep_every: f64::INFINITY, ..Outputs::default() };
         trainer.train(&limits, &outputs)?;
