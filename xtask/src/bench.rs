@@ -6,9 +6,9 @@ use crate::shell::{Outcome, Step, root, target};
 /// Runs `bench/NAME/run.py` with the program, in an environment with the packages of
 /// `bench/NAME/requirements.txt`.
 fn beside(name: &str, args: &[&str]) -> Outcome {
-    Step::cargo(&["build", "--release", "--package", "zhat-cli", "--locked"]).run()?;
+    Step::cargo(&["build", "--profile", "dist", "--package", "zhat-cli", "--locked"]).run()?;
     let environment = environment::with(&[&format!("bench/{name}/requirements.txt")])?;
-    let program = target().join("release/zhat").to_string_lossy().into_owned();
+    let program = target().join("dist/zhat").to_string_lossy().into_owned();
     let script = format!("bench/{name}/run.py");
     let all = [&[&script, "--zhat", &program], args].concat();
     Step::new(environment.join("bin/python"), &all).env("PYTHONPATH", "bench").run()
@@ -35,7 +35,7 @@ pub fn tagger(args: &[&str]) -> Outcome {
 /// `bench/NAME/requirements.txt`, one of which is the tool that builds the package.
 fn with_package(name: &str, args: &[&str]) -> Outcome {
     let environment = environment::with(&[&format!("bench/{name}/requirements.txt")])?;
-    Step::new(environment.join("bin/maturin"), &["develop", "--release", "--locked", "--quiet"])
+    Step::new(environment.join("bin/maturin"), &["develop", "--profile", "dist", "--locked", "--quiet"])
         .with(|command| {
             command.current_dir(root().join("python")).env("VIRTUAL_ENV", &environment);
         })

@@ -23,7 +23,7 @@ print(f'import of zhat, with NumPy: {1000 * seconds:.0f} ms')
 ";
 
 /// The profile of the wheel that is given to users.
-pub const RELEASE: &str = "release";
+pub const RELEASE: &str = "dist";
 
 /// The profile of the wheel that the tests try: what is packed is the same, compiled without optimisation.
 pub const PACKAGING: &str = "packaging";
