@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from . import ops, sequence
+from .. import ops, sequence
 
 
 class Model:
