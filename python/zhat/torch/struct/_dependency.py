@@ -1,0 +1,135 @@
+"""Dependency trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ... import dependency
+from ...errors import InputError
+from .. import Model
+from ._base import Parts, StructDistribution, check_axes, indices, lengths_of
+
+
+class DependencyCRF(StructDistribution):
+    """Projective dependency trees over N words.
+
+    `log_potentials` is (B, N, N), by head and dependent, with the scores of words that depend on the root on
+    the diagonal; or (B, N, N, L), with one score per label. Without `multiroot` exactly one word depends on
+    the root. The compact representation is (B, N): the head of each word, 0 for the root and i + 1 for word i.
+    """
+
+    _projective = True
+
+    def __init__(
+        self,
+        log_potentials: torch.Tensor,
+        lengths: Iterable[int] | None = None,
+        args: Any = None,
+        multiroot: bool = True,
+    ) -> None:
+        """Potentials of arcs, the length of each sentence, and whether several words may depend on the root."""
+        self.multiroot = bool(multiroot)
+        super().__init__(log_potentials, lengths, args)
+
+    def _checked(self, parameters: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
+        check_axes("log_potentials", parameters[0], (3, 4), "(B, N, N) or (B, N, N, L)")
+        shape = tuple(parameters[0].shape)
+        if shape[1] != shape[2] or 0 in shape:
+            raise InputError(f"log_potentials: found shape {shape}, expected (B, N, N) or (B, N, N, L)")
+        return shape
+
+    def _longest(self, shape: tuple[int, ...]) -> int:
+        return shape[1]
+
+    def _model(self, parameters: tuple[torch.Tensor, ...], lengths: list[int]) -> Model:
+        (potentials,) = parameters
+        roots = potentials.diagonal(dim1=1, dim2=2)
+        labelled = potentials.dim() == 4
+        return Model(
+            dependency.DependencyTree,
+            arcs=potentials,
+            roots=roots.transpose(1, 2) if labelled else roots,
+            labelled=labelled,
+            projective=self._projective,
+            single_root=not self.multiroot,
+            lengths=lengths,
+        )
+
+    def _parts(self, found: Sequence[Any]) -> Parts:
+        heads = np.stack([np.asarray(each[0]) for each in map(_pair, found)])
+        count, words = heads.shape
+        number, word = np.divmod(np.arange(count * words), words)
+        own = heads.ravel()
+        columns = [number, np.where(own == 0, word, own - 1), word]
+        if len(self.event_shape) == 3:
+            columns.append(np.stack([each[1] for each in map(_pair, found)]).ravel())
+        return [np.column_stack(columns)]
+
+    def _drawn(self, samples: Any) -> Any:
+        labels = [None] * len(samples.heads) if samples.labels is None else samples.labels
+        return [
+            [(each, None if own is None else own[i]) for i, each in enumerate(heads)]
+            for heads, own in zip(samples.heads, labels, strict=True)
+        ]
+
+    def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> torch.Tensor:
+        """The event (B, N, N) of heads (B, N); with labels `extra` is (B, N), the label of each arc.
+
+        Words after the end of a sentence are not read.
+        """
+        array = indices("sequence", sequence, (None, self.event_shape[0]), -(2**62), 2**62)
+        items, longest = array.shape
+        labelled = len(self.event_shape) == 3
+        if labelled and extra is None:
+            raise InputError("extra: give the label of each arc, in the shape of the heads")
+        labels = indices("extra", extra, array.shape, -(2**62), 2**62) if labelled else None
+        found = []
+        for b, count in enumerate(lengths_of(lengths, self._lengths, items, longest)):
+            heads = indices("sequence", array[b, :count], (count,), 0, count)
+            own = None
+            if labels is not None:
+                own = indices("extra", labels[b, :count], (count,), 0, self.event_shape[2] - 1)
+            found.append([(heads, own)])
+        return self._events(found, 1)[0][0].long()
+
+    def from_event(self, event: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The heads (…, B, N) of an event, and the labels of the arcs or `None`.
+
+        Words after the end of a sentence have head 0.
+        """
+        marked = event != 0
+        labels = None
+        if len(self.event_shape) == 3:
+            labels = marked.any(-3).to(torch.uint8).argmax(-1)
+            marked = marked.any(-1)
+        words = torch.arange(marked.shape[-1], device=event.device)
+        heads = marked.to(torch.uint8).argmax(-2)
+        outside = ~marked.any(-2)
+        return torch.where((heads == words) | outside, 0, heads + 1), labels
+
+
+class NonProjectiveDependencyCRF(DependencyCRF):
+    """Dependency trees over N words, projective or not; by default exactly one word depends on the root.
+
+    The arguments are those of `DependencyCRF`.
+    """
+
+    _projective = False
+
+    def __init__(
+        self,
+        log_potentials: torch.Tensor,
+        lengths: Iterable[int] | None = None,
+        args: Any = None,
+        multiroot: bool = False,
+    ) -> None:
+        """Potentials of arcs, the length of each sentence, and whether several words may depend on the root."""
+        super().__init__(log_potentials, lengths, args, multiroot)
+
+
+def _pair(tree: Any) -> Any:
+    return tree if isinstance(tree, tuple) else (tree.heads, tree.labels)
