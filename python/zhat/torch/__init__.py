@@ -17,11 +17,13 @@ recorded.
   1e-11 of the largest entry.
 - bfloat16 and half are computed in float32, and so is everything under autocast. Results have the type of the
   first parameter, gradients that of their own parameter.
+- `CRF` is the module of pytorch-crf, and `zhat.torch.struct` has the distributions of torch-struct.
 - −inf forbids a state. Parameters of −inf, and items without a state of positive weight, have gradient zero.
 """
 
 from __future__ import annotations
 
+from .crf import CRF
 from .model import Chain, Model
 from .queries import (
     ChainMarginals,
@@ -44,6 +46,7 @@ from .queries import (
 from .score import score
 
 __all__ = [
+    "CRF",
     "Chain",
     "ChainMarginals",
     "DependencyMarginals",

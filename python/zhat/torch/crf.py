@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import torch
 
 from .._arguments import integer
-from ..errors import InputError
-from . import Chain, log_partition
+from ..errors import InputError, ZeroPartitionError
+from .model import Chain
+from .queries import best, k_best, log_partition, marginals
 
 _REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
@@ -76,9 +76,9 @@ class CRF(torch.nn.Module):
         start, end, table = self._scores()
         found = scores.gather(2, own[..., None])[..., 0]
         steps = table[own[:, :-1], own[:, 1:]]
-        if inside is not None:
+        if inside is not None and lengths is not None:
             found, steps = found.masked_fill(~inside, 0.0), steps.masked_fill(~inside[:, 1:], 0.0)
-            last = own.gather(1, inside.sum(1, keepdim=True) - 1)[:, 0]
+            last = own.gather(1, lengths[:, None] - 1)[:, 0]
         else:
             last = own[:, -1]
         score = found.sum(1) + steps.sum(1) + start[own[:, 0]] + end[last]
@@ -90,34 +90,38 @@ class CRF(torch.nn.Module):
         total = value.sum()
         if reduction == "sum":
             return total
-        return total / (own.numel() if lengths is None else sum(lengths))
+        return total / (own.numel() if lengths is None else lengths.sum())
 
     def decode(self, emissions: torch.Tensor, mask: torch.Tensor | None = None) -> list[list[int]]:
         """The best tags of each sequence."""
-        return [path.states.tolist() for path in self._native(emissions, mask).map().value]
+        states = best(self._chain(emissions, mask)).states.tolist()
+        for b, own in enumerate(states):
+            if own[0] < 0:
+                raise ZeroPartitionError(f"zero partition: sequence {b} has no tags that are allowed")
+        return [[tag for tag in own if tag >= 0] for own in states]
 
     def k_best(
         self, emissions: torch.Tensor, k: int, mask: torch.Tensor | None = None
     ) -> list[list[tuple[list[int], float]]]:
         """For each sequence its k best lists of tags, or all if there are fewer, each with its log-probability."""
-        model = self._native(emissions, mask)
-        log_z = model.log_partition().value
-        ranked = model.k_best(integer("k", k, 1)).value
+        with torch.no_grad():
+            chain = self._chain(emissions, mask)
+            found = k_best(chain, integer("k", k, 1))
+            values = found.scores - log_partition(chain)[:, None]
         return [
-            [(path.states.tolist(), float(path.score - own)) for path in paths if path.score > -np.inf]
-            for paths, own in zip(ranked, log_z, strict=True)
+            [([tag for tag in own if tag >= 0], value) for own, value in zip(*each, strict=True) if own[0] >= 0]
+            for each in zip(found.states.tolist(), values.tolist(), strict=True)
         ]
 
     def marginals(self, emissions: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """The probability of each tag at each position, in the shape of `emissions`; zero after the end."""
+        found: torch.Tensor = marginals(self._chain(emissions, mask)).emissions
+        return found if self.batch_first else found.transpose(0, 1)
+
+    def _chain(self, emissions: torch.Tensor, mask: torch.Tensor | None) -> Chain:
         scores, _, lengths = self._inputs(emissions, mask)
         start, end, table = self._scores()
-        wanted = any(each.requires_grad for each in (scores, start, end, table)) and torch.is_grad_enabled()
-        with torch.enable_grad():
-            own = scores if scores.requires_grad else scores.detach().requires_grad_()
-            total = log_partition(Chain(own, table, start, end=end, lengths=lengths)).sum()
-            (gradient,) = torch.autograd.grad(total, own, create_graph=wanted)
-        return gradient if self.batch_first else gradient.transpose(0, 1)
+        return Chain(scores, table, start, end=end, lengths=lengths)
 
     def _scores(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Start, end and transition scores, −inf where forbidden."""
@@ -130,19 +134,9 @@ class CRF(torch.nn.Module):
         start, end, between = (each.masked_fill(no, -torch.inf) for each, no in zip(own, closed, strict=True))
         return start, end, between
 
-    def _native(self, emissions: torch.Tensor, mask: torch.Tensor | None) -> Any:
-        """The model for queries without gradients."""
-        from .. import sequence
-
-        with torch.no_grad():
-            scores, _, lengths = self._inputs(emissions, mask)
-            start, end, table = self._scores()
-            arrays = [each.detach().contiguous().numpy() for each in (scores, table, start, end)]
-        return sequence.Chain(arrays[0], arrays[1], start=arrays[2], end=arrays[3], lengths=lengths)
-
     def _inputs(
         self, emissions: torch.Tensor, mask: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor | None, list[int] | None]:
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
         """Emissions and mask with the batch first, and the length of each sequence."""
         if not isinstance(emissions, torch.Tensor) or emissions.dim() != 3:
             found = tuple(emissions.shape) if isinstance(emissions, torch.Tensor) else type(emissions).__name__
@@ -165,7 +159,7 @@ class CRF(torch.nn.Module):
                 f"mask: expected true at the first positions of every sequence and false after its end; "
                 f"sequence {b} {'is empty' if lengths[b] == 0 else 'has a gap'}"
             )
-        return scores, inside, lengths.tolist()
+        return scores, inside, lengths
 
     def _tags(self, tags: torch.Tensor, emissions: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
         """The tags with the batch first, zero after the end."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,11 +13,14 @@ from numpy.typing import NDArray
 from torch.distributions import Distribution
 
 from ..._arguments import integer
-from ...errors import InputError
-from .. import Model, cross_entropy, entropy, kl, log_partition
+from ...errors import InputError, ZeroPartitionError
+from ..model import Model
+from ..queries import best, cross_entropy, entropy, k_best, kl, log_partition, sample
 
-Event: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
-Parts: TypeAlias = "list[NDArray[np.int64]]"
+Tensor = torch.Tensor
+Event: TypeAlias = "Tensor | tuple[Tensor, ...]"
+# The places of parts in a tensor of structures × batch × event, one index per axis.
+Places: TypeAlias = "tuple[Tensor, ...]"
 
 # Counts below this number are rounded to integers; their relative error is far below its inverse.
 _EXACT_COUNT = 1e12
@@ -31,18 +35,15 @@ class StructDistribution(Distribution):
 
     arg_constraints: dict[str, Any] = {}  # noqa: RUF012
 
-    # The number of axes of a potential without the batch.
-    _event_axes: tuple[int, ...]
-
     def __init__(
-        self, log_potentials: torch.Tensor, lengths: Iterable[int] | None = None, args: Any = None
+        self, log_potentials: Tensor, lengths: Iterable[int] | None = None, args: Any = None
     ) -> None:
         """Potentials of shape batch × event, and the length of each item; `args` is kept and not used."""
         self.log_potentials = log_potentials
         self.args = {} if args is None else args
         self._set_up((log_potentials,), lengths)
 
-    def _set_up(self, parameters: tuple[torch.Tensor, ...], lengths: Iterable[int] | None) -> None:
+    def _set_up(self, parameters: tuple[Tensor, ...], lengths: Iterable[int] | None) -> None:
         """Keeps the tensors of which the model is made, after a check of their shapes."""
         self._parameters = parameters
         shape = self._checked(parameters)
@@ -52,7 +53,7 @@ class StructDistribution(Distribution):
 
     # What a kind of structure defines.
 
-    def _checked(self, parameters: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
+    def _checked(self, parameters: tuple[Tensor, ...]) -> tuple[int, ...]:
         """The shape batch × event, after a check of the tensors."""
         raise NotImplementedError
 
@@ -60,27 +61,27 @@ class StructDistribution(Distribution):
         """The length of an item that uses all potentials."""
         raise NotImplementedError
 
-    def _model(self, parameters: tuple[torch.Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
         """The model of zhat."""
         raise NotImplementedError
 
-    def _parts(self, found: Sequence[Any]) -> Parts:
-        """For structures of one item, rows (number of the structure, place of a part), one array per potential."""
+    def _expected(self) -> tuple[Tensor, ...]:
+        """The expected event."""
         raise NotImplementedError
 
-    def _drawn(self, samples: Any) -> Sequence[Sequence[Any]]:
-        """The samples of each item, as they are in `k_best`."""
+    def _places(self, states: Tensor) -> tuple[Places, ...]:
+        """The parts of states (batch × structures × state), for each tensor of an event."""
         raise NotImplementedError
 
     @property
-    def _potentials(self) -> tuple[torch.Tensor, ...]:
+    def _potentials(self) -> tuple[Tensor, ...]:
         """The tensors of an event's shape."""
         return (self.log_potentials,)
 
     # Queries.
 
     @cached_property
-    def partition(self) -> torch.Tensor:
+    def partition(self) -> Tensor:
         """Log Z (batch)."""
         with torch.enable_grad():
             return log_partition(self._own_model)
@@ -88,32 +89,39 @@ class StructDistribution(Distribution):
     @cached_property
     def marginals(self) -> Event:
         """The probability of each part (batch × event): the gradient of log Z."""
-        return self._event(self._gradients(self._potentials, self._event_model))
+        with torch.enable_grad():
+            return self._event(self._expected())
 
     @cached_property
-    def entropy(self) -> torch.Tensor:
+    def entropy(self) -> Tensor:
         """The entropy in nats (batch)."""
         with torch.enable_grad():
             return entropy(self._own_model)
 
-    def cross_entropy(self, other: StructDistribution) -> torch.Tensor:
+    def cross_entropy(self, other: StructDistribution) -> Tensor:
         """−Σ p(z) log q(z), where q is `other` (batch)."""
         return cross_entropy(self._own_model, self._other(other))
 
-    def kl(self, other: StructDistribution) -> torch.Tensor:
+    def kl(self, other: StructDistribution) -> Tensor:
         """KL(p ‖ q) = Σ p(z) log(p(z) / q(z)), where q is `other` (batch)."""
         return kl(self._own_model, self._other(other))
 
     @cached_property
-    def argmax(self) -> Event:
-        """The event of the best structure (batch × event); of several best structures it is one."""
-        return self._event(tuple(each[0] for each in self._best(1)[0]))
+    def _best(self) -> tuple[Tensor, Tensor]:
+        """The best structure and its score."""
+        with torch.enable_grad():
+            return best(self._own_model)
 
     @cached_property
-    def max(self) -> torch.Tensor:
+    def argmax(self) -> Event:
+        """The event of the best structure (batch × event); of several best structures it is one."""
+        events = self._events(self._best[0].unsqueeze(1))
+        return self._event(tuple(each[0] for each in events))
+
+    @property
+    def max(self) -> Tensor:
         """The score of the best structure (batch): its potentials summed; −inf if there is none."""
-        with torch.enable_grad():
-            return self._best(1)[1][0]
+        return self._best[1]
 
     @property
     def mode(self) -> Event:
@@ -122,37 +130,38 @@ class StructDistribution(Distribution):
 
     def topk(self, k: int) -> Event:
         """The events of the k best structures (k × batch × event), zero where there are fewer."""
-        return self._event(self._best(k)[0])
+        return self._event(self._events(k_best(self._own_model, integer("k", k, 1)).states))
 
-    def kmax(self, k: int) -> torch.Tensor:
+    def kmax(self, k: int) -> Tensor:
         """The scores of the k best structures (k × batch), −inf where there are fewer."""
-        return self._best(k)[1]
+        return k_best(self._own_model, integer("k", k, 1)).scores.transpose(0, 1)
 
     def sample(self, sample_shape: Iterable[int] | int = ()) -> Event:
         """Exact samples (sample_shape × batch × event). `torch.manual_seed` sets the seed.
 
         An item without any structure raises `ZeroPartitionError`.
         """
-        shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
-        count = int(np.prod(shape, dtype=np.int64))
+        given = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
+        shape = [integer("sample_shape", size) for size in given]
         seed = int(torch.randint(2**62, ()).item())
-        with torch.no_grad():
-            drawn = self._drawn(self._native.sample(count, seed=seed).value)
-            events = self._events(drawn, count)
+        states = sample(self._own_model, prod(shape), seed=seed)
+        missing = (states.flatten(1)[:, :1] < 0).any(1)
+        if missing.any():
+            item = int(missing.to(torch.uint8).argmax())
+            raise ZeroPartitionError(f"zero partition: item {item} has no structure of positive weight")
+        events = self._events(states)
         return self._event(tuple(each.reshape(*shape, *each.shape[1:]) for each in events))
 
-    def log_prob(self, value: Event) -> torch.Tensor:
+    def log_prob(self, value: Event) -> Tensor:
         """The log-probability of events (sample_shape × batch × event), which must be structures."""
         return self._score(self._tensors(value)) - self.partition
 
     @cached_property
-    def count(self) -> torch.Tensor:
+    def count(self) -> Tensor:
         """The number of structures (batch) without a part of potential −inf."""
         with torch.no_grad():
-            flat = tuple(
-                torch.zeros_like(p, dtype=torch.float64).masked_fill(p.isneginf(), -torch.inf)
-                for p in self._parameters
-            )
+            zeros = ((p, torch.zeros_like(p, dtype=torch.float64)) for p in self._parameters)
+            flat = tuple(zero.masked_fill(p.isneginf(), -torch.inf) for p, zero in zeros)
             counts = log_partition(self._model(flat, self._lengths)).exp()
             counts = torch.where(counts < _EXACT_COUNT, counts.round(), counts)
             return counts.to(self._parameters[0].dtype)
@@ -171,43 +180,7 @@ class StructDistribution(Distribution):
     def _own_model(self) -> Model:
         return self._model(self._parameters, self._lengths)
 
-    def _event_model(self, *potentials: torch.Tensor) -> Model:
-        return self._model(potentials, self._lengths)
-
-    @cached_property
-    def _native(self) -> Any:
-        """The model for queries without gradients."""
-        with torch.no_grad():
-            model = self._own_model
-            arrays = {name: tensor.detach().contiguous().numpy() for name, tensor in model.tensors.items()}
-        return model.kind(**arrays, **model.fixed)
-
-    def _gradients(self, potentials: tuple[torch.Tensor, ...], model: Any) -> tuple[torch.Tensor, ...]:
-        """The gradient of log Z; it has gradients itself if the potentials have."""
-        own = tuple(p if p.requires_grad else p.detach().requires_grad_() for p in potentials)
-        with torch.enable_grad():
-            total = log_partition(model(*own)).sum()
-        wanted = any(p.requires_grad for p in potentials)
-        return tuple(torch.autograd.grad(total, own, create_graph=wanted))
-
-    def _best(self, k: int) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-        """The events and scores of the k best structures."""
-        count = integer("k", k, 1)
-        native = self._native
-        found = native.k_best(count).value if count > 1 else [[best] for best in native.map().value]
-        found = [[each for each in own if each.score > -np.inf] for own in found]
-        events = self._events(found, count)
-        known = torch.zeros(count, len(found), dtype=torch.bool)
-        for b, own in enumerate(found):
-            known[: len(own), b] = True
-        scores = self._scores(found, events)
-        return events, scores.masked_fill(~known.to(scores.device), -torch.inf)
-
-    def _scores(self, found: Sequence[Sequence[Any]], events: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """The scores of structures (k × batch), with gradients."""
-        return self._score(events)
-
-    def _score(self, events: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    def _score(self, events: tuple[Tensor, ...]) -> Tensor:
         """The sum of the potentials of the parts (… × batch)."""
         total: Any = 0.0
         for potential, event in zip(self._potentials, events, strict=False):
@@ -216,31 +189,24 @@ class StructDistribution(Distribution):
             total = total + (allowed * own).flatten(-(potential.dim() - 1)).sum(-1)
         return total  # type: ignore[no-any-return]
 
-    def _events(self, found: Sequence[Sequence[Any]], count: int) -> tuple[torch.Tensor, ...]:
-        """The events of up to `count` structures of each item (count × batch × event)."""
-        shapes = self._event_shapes()
-        first = self._parameters[0]
-        events = tuple(
-            torch.zeros(count, len(found), *shape, dtype=first.dtype, device=first.device) for shape in shapes
-        )
-        for b, own in enumerate(found):
-            if not len(own):
-                continue
-            for event, rows in zip(events, self._parts(own), strict=True):
-                number, *place = torch.from_numpy(np.ascontiguousarray(rows.T)).to(first.device)
-                one = torch.ones((), dtype=event.dtype, device=event.device)
-                event.index_put_((number, torch.full_like(number, b), *place), one, accumulate=True)
-        return events
+    def _events(self, states: Tensor) -> tuple[Tensor, ...]:
+        """The events (structures × batch × event) of states (batch × structures × state), padded with −1."""
+        items, count = states.shape[:2]
+        first, events = self._parameters[0], []
+        for shape, place in zip(self._event_shapes(), self._places(states), strict=True):
+            event = torch.zeros(count, items, *shape, dtype=first.dtype)
+            events.append(event.index_put_(place, torch.ones((), dtype=event.dtype), accumulate=True))
+        return tuple(events)
 
     def _event_shapes(self) -> tuple[tuple[int, ...], ...]:
         return (tuple(self.event_shape),)
 
-    def _event(self, tensors: tuple[torch.Tensor, ...]) -> Event:
+    def _event(self, tensors: tuple[Tensor, ...]) -> Event:
         return tensors[0] if len(tensors) == 1 else tensors
 
-    def _tensors(self, value: Event) -> tuple[torch.Tensor, ...]:
+    def _tensors(self, value: Event) -> tuple[Tensor, ...]:
         """The tensors of an event, after a check of their shapes."""
-        tensors = (value,) if isinstance(value, torch.Tensor) else tuple(value)
+        tensors = (value,) if isinstance(value, Tensor) else tuple(value)
         if len(tensors) < len(self._potentials):
             raise InputError(f"value: expected {len(self._potentials)} tensors, found {len(tensors)}")
         for tensor, potential in zip(tensors, self._potentials, strict=False):
@@ -263,7 +229,7 @@ class StructDistribution(Distribution):
 
 def check_axes(name: str, tensor: Any, axes: tuple[int, ...], form: str) -> None:
     """Checks that an argument is a tensor of real numbers with one of these numbers of axes."""
-    if not isinstance(tensor, torch.Tensor):
+    if not isinstance(tensor, Tensor):
         raise InputError(f"{name}: expected a tensor of shape {form}, found {type(tensor).__name__}")
     if tensor.dim() not in axes:
         raise InputError(f"{name}: found shape {tuple(tensor.shape)}, expected {form}")
@@ -292,7 +258,7 @@ def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, hig
 def _lengths(lengths: Iterable[int] | None, items: int, longest: int) -> list[int]:
     if lengths is None:
         return [longest] * items
-    given = lengths.tolist() if isinstance(lengths, torch.Tensor) else list(lengths)
+    given = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
     if not isinstance(given, list) or len(given) != items:
         found = len(given) if isinstance(given, list) else 1
         raise InputError(f"lengths: found {found} of them for a batch of {items}")
@@ -304,9 +270,3 @@ def lengths_of(lengths: Iterable[int] | None, own: list[int], items: int, longes
     if lengths is None and items == len(own):
         return [min(each, longest) for each in own]
     return _lengths(lengths, items, longest)
-
-
-def numbered(found: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The rows of several arrays, each after the number of its array."""
-    counts = [len(each) for each in found]
-    return np.column_stack([np.repeat(np.arange(len(found)), counts), np.concatenate(found)])

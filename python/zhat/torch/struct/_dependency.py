@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import torch
 
 from ... import dependency
 from ...errors import InputError
-from .. import Model
-from ._base import Parts, StructDistribution, check_axes, indices, lengths_of
+from ..model import Model
+from ..queries import marginals
+from ._base import Places, StructDistribution, check_axes, indices, lengths_of
 
 
 class DependencyCRF(StructDistribution):
@@ -59,22 +60,16 @@ class DependencyCRF(StructDistribution):
             lengths=lengths,
         )
 
-    def _parts(self, found: Sequence[Any]) -> Parts:
-        heads = np.stack([np.asarray(each[0]) for each in map(_pair, found)])
-        count, words = heads.shape
-        number, word = np.divmod(np.arange(count * words), words)
-        own = heads.ravel()
-        columns = [number, np.where(own == 0, word, own - 1), word]
-        if len(self.event_shape) == 3:
-            columns.append(np.stack([each[1] for each in map(_pair, found)]).ravel())
-        return [np.column_stack(columns)]
+    def _expected(self) -> tuple[torch.Tensor, ...]:
+        found = marginals(self._own_model)
+        roots = found.roots.transpose(1, 2) if found.roots.dim() == 3 else found.roots
+        return (found.arcs + torch.diag_embed(roots, dim1=1, dim2=2),)
 
-    def _drawn(self, samples: Any) -> Any:
-        labels = [None] * len(samples.heads) if samples.labels is None else samples.labels
-        return [
-            [(each, None if own is None else own[i]) for i, each in enumerate(heads)]
-            for heads, own in zip(samples.heads, labels, strict=True)
-        ]
+    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+        heads, *labels = states.unbind(-1) if len(self.event_shape) == 3 else (states,)
+        item, number, word = used = (heads >= 0).nonzero(as_tuple=True)
+        head = torch.where(heads[used] == 0, word, heads[used] - 1)
+        return ((number, item, head, word, *(each[used] for each in labels)),)
 
     def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> torch.Tensor:
         """The event (B, N, N) of heads (B, N); with labels `extra` is (B, N), the label of each arc.
@@ -87,14 +82,13 @@ class DependencyCRF(StructDistribution):
         if labelled and extra is None:
             raise InputError("extra: give the label of each arc, in the shape of the heads")
         labels = indices("extra", extra, array.shape, -(2**62), 2**62) if labelled else None
-        found = []
+        states = np.full((items, 1, longest, 2), -1)
         for b, count in enumerate(lengths_of(lengths, self._lengths, items, longest)):
-            heads = indices("sequence", array[b, :count], (count,), 0, count)
-            own = None
+            states[b, 0, :count, 0] = indices("sequence", array[b, :count], (count,), 0, count)
             if labels is not None:
                 own = indices("extra", labels[b, :count], (count,), 0, self.event_shape[2] - 1)
-            found.append([(heads, own)])
-        return self._events(found, 1)[0][0].long()
+                states[b, 0, :count, 1] = own
+        return self._events(torch.from_numpy(states if labelled else states[..., 0]))[0][0].long()
 
     def from_event(self, event: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The heads (…, B, N) of an event, and the labels of the arcs or `None`.
@@ -129,7 +123,3 @@ class NonProjectiveDependencyCRF(DependencyCRF):
     ) -> None:
         """Potentials of arcs, the length of each sentence, and whether several words may depend on the root."""
         super().__init__(log_potentials, lengths, args, multiroot)
-
-
-def _pair(tree: Any) -> Any:
-    return tree if isinstance(tree, tuple) else (tree.heads, tree.labels)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 
 from ...errors import InputError
-from .. import Chain, Model
-from ._base import Parts, StructDistribution, check_axes, indices, lengths_of, numbered
+from ..model import Chain, Model
+from ..queries import marginals
+from ._base import Places, StructDistribution, check_axes, indices, lengths_of
 
 
 class SemiMarkovCRF(StructDistribution):
@@ -57,17 +58,19 @@ class SemiMarkovCRF(StructDistribution):
             lengths=lengths,
         )
 
-    def _parts(self, found: Sequence[Any]) -> Parts:
+    def _expected(self) -> tuple[torch.Tensor, ...]:
         states = self.event_shape[-1]
-        parts = []
-        for each in found:
-            pair, width = np.asarray(getattr(each, "segments", each))[:-1].T
-            before, after = np.divmod(pair, states)
-            parts.append(np.column_stack([np.cumsum(width) - width, width, after, before]))
-        return [numbered(parts)]
+        found = marginals(self._own_model).segments[:, :-1, :, : states * states]
+        pairs = found.unflatten(-1, (states, states)).transpose(-1, -2)
+        return (torch.nn.functional.pad(pairs, (0, 0, 0, 0, 1, 0)),)
 
-    def _drawn(self, samples: Any) -> Any:
-        return samples.segments
+    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+        pair, width = states.unbind(-1)
+        starts = width.clamp(min=0).cumsum(-1) - width
+        number_of_states = self.event_shape[-1]
+        item, number, _ = used = ((pair >= 0) & (pair < number_of_states**2)).nonzero(as_tuple=True)
+        before, after = pair[used] // number_of_states, pair[used] % number_of_states
+        return ((number, item, starts[used], width[used], after, before),)
 
     def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> torch.Tensor:
         """The event (B, N − 1, K, C, C) of labels (B, N), with −1 where there is no boundary.

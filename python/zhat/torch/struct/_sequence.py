@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from ...errors import InputError
-from .. import Chain, Model
-from ._base import Event, Parts, StructDistribution, check_axes, indices, lengths_of
+from ..model import Chain, Model
+from ..queries import marginals
+from ._base import Event, Places, StructDistribution, check_axes, indices, lengths_of
 
 
 class LinearChainCRF(StructDistribution):
@@ -39,14 +40,14 @@ class LinearChainCRF(StructDistribution):
             potentials.new_zeros(size, steps + 1, states), potentials.transpose(-1, -2), lengths=lengths
         )
 
-    def _parts(self, found: Sequence[Any]) -> Parts:
-        paths = np.stack([getattr(each, "states", each) for each in found])
-        count, steps = paths.shape[0], paths.shape[1] - 1
-        number, place = np.divmod(np.arange(count * steps), max(steps, 1))
-        return [np.column_stack([number, place, paths[:, 1:].ravel(), paths[:, :-1].ravel()])]
+    def _expected(self) -> tuple[torch.Tensor, ...]:
+        model = LinearChainCRF._model(self, self._potentials, self._lengths)
+        return (marginals(model).transitions.transpose(-1, -2),)
 
-    def _drawn(self, samples: Any) -> Any:
-        return samples.states
+    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+        before, after = states[..., :-1], states[..., 1:]
+        item, number, step = used = (after >= 0).nonzero(as_tuple=True)
+        return ((number, item, step, after[used], before[used]),)
 
     def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> torch.Tensor:
         """The event (B, N − 1, C, C) of states (B, N); positions after the end are not read.
@@ -122,23 +123,6 @@ class HMM(LinearChainCRF):
             first = (seen[:, :1] + init)[:, :, None, :]
             later = transition + seen[:, 1:, :, None]
             return torch.cat([later[:, :1] + first[:, : later.shape[1]], later[:, 1:]], 1)
-
-    def _event_model(self, *potentials: torch.Tensor) -> Model:
-        return super()._model(potentials, self._lengths)
-
-    def _scores(self, found: Sequence[Sequence[Any]], events: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        transition, emission, init = self._parameters
-        count = len(events[0])
-        paths = np.zeros((count, len(found), self.observations.shape[1]), np.int64)
-        for b, own in enumerate(found):
-            for i, path in enumerate(own):
-                paths[i, b, : len(path.states)] = path.states
-        states = torch.from_numpy(paths).to(emission.device)
-        ends = torch.tensor(self._lengths, device=emission.device)[:, None]
-        inside = torch.arange(paths.shape[2], device=emission.device) < ends
-        seen = emission[self.observations, states].masked_fill(~inside, 0.0).sum(-1)
-        moves = transition[states[..., 1:], states[..., :-1]].masked_fill(~inside[:, 1:], 0.0).sum(-1)
-        return init[states[..., 0]] + seen + moves
 
     def log_prob(self, value: Event) -> torch.Tensor:
         """The log-probability of events (sample_shape × batch × event)."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,9 @@ import torch
 
 from ... import hypertree
 from ...errors import InputError
-from .. import Model
-from ._base import Event, Parts, StructDistribution, check_axes, indices, lengths_of, numbered
-
-
-def _nodes(found: Sequence[Any]) -> list[Any]:
-    return [np.asarray(getattr(each, "nodes", each)).reshape(-1, 3) for each in found]
+from ..model import Model
+from ..queries import marginals
+from ._base import Places, StructDistribution, check_axes, indices, lengths_of
 
 
 class TreeCRF(StructDistribution):
@@ -39,11 +35,12 @@ class TreeCRF(StructDistribution):
     def _model(self, parameters: tuple[torch.Tensor, ...], lengths: list[int]) -> Model:
         return Model(hypertree.Hypertree, spans=parameters[0], lengths=lengths)
 
-    def _parts(self, found: Sequence[Any]) -> Parts:
-        return [numbered(_nodes(found))]
+    def _expected(self) -> tuple[torch.Tensor, ...]:
+        return (marginals(self._own_model).spans,)
 
-    def _drawn(self, samples: Any) -> Any:
-        return samples.nodes
+    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+        item, number, _ = used = (states[..., 2] >= 0).nonzero(as_tuple=True)
+        return ((number, item, *states[used].unbind(-1)),)
 
 
 class SentCFG(StructDistribution):
@@ -96,39 +93,30 @@ class SentCFG(StructDistribution):
         given = {"words": terms, "rules": rules, "roots": roots} | ({"spans": spans[0]} if spans else {})
         return Model(hypertree.Hypertree, **given, lengths=lengths)
 
-    @cached_property
-    def marginals(self) -> Event:
-        """The expected event, a tuple of four tensors: the gradient of log Z and the spans' probabilities."""
-        terms, rules, roots = self._parameters
+    def _expected(self) -> tuple[torch.Tensor, ...]:
+        terms, _, roots = self._parameters
         items, words, _ = terms.shape
         none = terms.new_zeros(items, words, words, roots.shape[1])
-        by_terms, by_rules, by_roots, by_spans = self._gradients(
-            (terms, rules, roots, none), lambda *own: self._model(own, self._lengths)
-        )
-        wide = torch.arange(words, device=terms.device)[:, None]
-        first = torch.arange(words, device=terms.device)
-        last = first + wide + 1
-        spans = by_spans[:, first.expand(words, words), last.clamp(max=words - 1)]
-        return by_terms, by_rules, by_roots, spans.masked_fill((last >= words)[..., None], 0.0)
+        found = marginals(self._model((*self._parameters, none), self._lengths))
+        # By the number of words less two, and the first word.
+        first = torch.arange(words).expand(words, words)
+        last = first + first.transpose(0, 1) + 1
+        spans = found.spans[:, first, last.clamp(max=words - 1)]
+        return found.words, found.rules, found.roots, spans.masked_fill((last >= words)[..., None], 0.0)
 
-    def _parts(self, found: Sequence[Any]) -> Parts:
+    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
         heads = self._parameters[2].shape[1]
-        terms, rules, roots, spans = [], [], [], []
-        for nodes in _nodes(found):
-            first, last, symbol = nodes.T
-            leaf = first == last
-            terms.append(np.column_stack([first, symbol - heads])[leaf])
-            roots.append(symbol[:1, None])
-            # A node is followed by its left part, a tree of 2m − 1 nodes over m words, and then by its right part.
-            above = np.flatnonzero(~leaf)
-            left = above + 1
-            right = left + 2 * (last[left] - first[left]) + 1
-            rules.append(np.column_stack([symbol[above], symbol[left], symbol[right]]))
-            spans.append(np.column_stack([last - first - 1, first, symbol])[~leaf])
-        return [numbered(rows) for rows in (terms, rules, roots, spans)]
-
-    def _drawn(self, samples: Any) -> Any:
-        return samples.nodes
+        first, last, symbol = states.unbind(-1)
+        item, number, _ = leaf = ((first == last) & (symbol >= 0)).nonzero(as_tuple=True)
+        terms = (number, item, first[leaf], symbol[leaf] - heads)
+        item, number, row = above = (first < last).nonzero(as_tuple=True)
+        # A node is followed by its left part, a tree of 2m − 1 nodes over m words, and then by its right part.
+        left = (item, number, row + 1)
+        right = (item, number, row + 2 * (last[left] - first[left]) + 2)
+        rules = (number, item, symbol[above], symbol[left], symbol[right])
+        spans = (number, item, last[above] - first[above] - 1, first[above], symbol[above])
+        item, number = root = (symbol[..., 0] >= 0).nonzero(as_tuple=True)
+        return terms, rules, (number, item, symbol[..., 0][root]), spans
 
     def _event_shapes(self) -> tuple[tuple[int, ...], ...]:
         terms, rules, roots = (tuple(each.shape[1:]) for each in self._parameters)
@@ -146,8 +134,10 @@ class SentCFG(StructDistribution):
         symbols = heads + tags
         array = indices("sequence", sequence, (None, longest, longest, symbols), 0, 1)
         counts = lengths_of(lengths, self._lengths, len(array), longest)
-        found = [[_preorder(own, count, b)] for b, (own, count) in enumerate(zip(array, counts, strict=True))]
-        return tuple(each[0].long() for each in self._events(found, 1)[:3])
+        nodes = np.full((len(array), 1, 2 * longest - 1, 3), -1)
+        for b, (own, count) in enumerate(zip(array, counts, strict=True)):
+            nodes[b, 0, : 2 * count - 1] = _preorder(own, count, b)
+        return tuple(each[0].long() for each in self._events(torch.from_numpy(nodes))[:3])
 
     def from_event(self, event: Any) -> tuple[torch.Tensor, tuple[int, int]]:
         """The spans (…, B, N, N, NT + T) of an event of four tensors, and (NT, T)."""
@@ -174,7 +164,8 @@ def _preorder(spans: Any, words: int, b: int) -> Any:
             raise InputError(f"sequence: item {b} has no node over the words {first} to {last}")
         nodes.append((first, last, symbols[first, last]))
         if first < last:
-            cut = next((j for j in range(last - 1, first - 1, -1) if {(first, j), (j + 1, last)} <= symbols.keys()), None)
+            cuts = (j for j in range(first, last) if {(first, j), (j + 1, last)} <= symbols.keys())
+            cut = next(cuts, None)
             if cut is None:
                 raise InputError(f"sequence: item {b} does not divide the words {first} to {last} into two")
             waiting += [(cut + 1, last), (first, cut)]
