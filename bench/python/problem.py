@@ -35,4 +35,6 @@ def random_problem(case: str, threads: int) -> Problem:
 
     start, end, transitions = normal(tags), normal(tags), normal(tags, tags)
     emissions = normal(sequences, positions, tags)
-    return Problem(start, end, transitions, emissions, random.integers(tags, size=(sequences, positions)), threads)
+    return Problem(
+        start, end, transitions, emissions, random.integers(tags, size=(sequences, positions)), threads
+    )

@@ -55,9 +55,7 @@ def derivations(length: int, heads: int, tags: int) -> Iterator[Structure]:
     for spans in _brackets(0, length - 1):
         ranges = [range(tags) if cut is None else range(heads) for *_, cut in spans]
         for own in itertools.product(*ranges):
-            symbol = {
-                (i, j): k + heads * (cut is None) for (i, j, cut), k in zip(spans, own, strict=True)
-            }
+            symbol = {(i, j): k + heads * (cut is None) for (i, j, cut), k in zip(spans, own, strict=True)}
             if symbol[0, length - 1] >= heads:
                 continue
             parts: Structure = [(2, symbol[0, length - 1])]
@@ -115,7 +113,9 @@ class Enumeration:
     shapes: list[tuple[int, ...]]
 
     @classmethod
-    def of(cls, structures: Iterator[Structure], potentials: list[FloatArray], shapes: list[Any]) -> Enumeration:
+    def of(
+        cls, structures: Iterator[Structure], potentials: list[FloatArray], shapes: list[Any]
+    ) -> Enumeration:
         """Scores by potentials; parts of further shapes have none."""
         found = list(structures)
 

@@ -2,8 +2,8 @@
 
 A file's blocks run in order in one folder and share their variables. In expected output `…` stands for any
 text. Rust blocks are documentation tests of the library, `text` blocks are formulas and file formats, and
-commands of `sh` blocks are listed here with the test that runs them. `pycon` blocks are Python sessions that need
-PyTorch; they have a test of their own.
+commands of `sh` blocks are listed here with the test that runs them. `pycon` blocks are Python sessions that
+need PyTorch; they have a test of their own.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ def batch(tags: int = 3, seed: int = 2) -> tuple[Any, Any, Any]:
 
 def paths(crf: Any, emissions: Any, length: int) -> dict[tuple[int, ...], float]:
     """The scores of all lists of tags of one sequence."""
-    start, end, table = (p.detach().numpy() for p in (crf.start_transitions, crf.end_transitions, crf.transitions))
+    start, end, table = (
+        p.detach().numpy() for p in (crf.start_transitions, crf.end_transitions, crf.transitions)
+    )
     own = emissions.detach().numpy()
     return {
         path: start[path[0]]
@@ -89,7 +91,9 @@ def test_gradients() -> None:
     crf, (emissions, tags, mask) = module(batch_first=True), batch()
 
     def loss(emissions: Any, *_: Any) -> Any:
-        return crf(emissions, tags, mask, reduction="none"), crf(emissions, tags, None, reduction="token_mean")
+        return crf(emissions, tags, mask, reduction="none"), crf(
+            emissions, tags, None, reduction="token_mean"
+        )
 
     given = (emissions.requires_grad_(), *crf.parameters())
     assert torch.autograd.gradcheck(loss, given)

@@ -88,7 +88,11 @@ CASES = [
         lambda n: derivations(n, 2, 2),
         event_shapes=((4, 2), (2, 4, 4), (2,), (4, 4, 2)),
     ),
-    *(dependency(name, roots) for name in ("DependencyCRF", "NonProjectiveDependencyCRF") for roots in (True, False)),
+    *(
+        dependency(name, roots)
+        for name in ("DependencyCRF", "NonProjectiveDependencyCRF")
+        for roots in (True, False)
+    ),
     dependency("DependencyCRF", True, 2),
     dependency("NonProjectiveDependencyCRF", False, 2),
 ]
@@ -159,7 +163,7 @@ def test_probabilities_of_all_structures_add_up_to_one(case: Case) -> None:
     for b, own in enumerate(oracle):
         # Every structure of item b, beside the first structure of the other items.
         total = 0.0
-        firsts = [tensors for tensors in (each.event(0) for each in oracle)]
+        firsts = [each.event(0) for each in oracle]
         for number in range(len(own.structures)):
             chosen = [own.event(number) if i == b else first for i, first in enumerate(firsts)]
             event = tuple(torch.tensor(np.stack(each)) for each in zip(*chosen, strict=True))
@@ -266,7 +270,10 @@ def test_no_structure_at_all(case: Case) -> None:
     close(dist.partition, [own.log_partition for own in oracle])
     assert dist.partition[0] == dist.max[0] == dist.kmax(2)[0, 0] == -INF
     assert dist.count[0] == 0
-    for tensor in (*tensors(dist.argmax), *tensors(dist.topk(2)[0] if len(potentials) == 1 else dist.topk(2))):
+    for tensor in (
+        *tensors(dist.argmax),
+        *tensors(dist.topk(2)[0] if len(potentials) == 1 else dist.topk(2)),
+    ):
         assert not tensor.isnan().any()
     dist.partition.sum().backward()
     assert not any(potential.grad.isnan().any() for potential in potentials)
@@ -370,7 +377,11 @@ def test_states_after_the_end_are_not_read() -> None:
     assert dist.to_event(states, 2).nonzero().tolist() == [[0, 0, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]]
     assert dist.to_event(states.clamp(0), 2, lengths=[3, 3]).sum() == 4
     heads = struct.DependencyCRF(torch.zeros(2, 2, 2), [2, 1])
-    assert heads.to_event(torch.tensor([[0, 1], [0, 9]])).nonzero().tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 0]]
+    assert heads.to_event(torch.tensor([[0, 1], [0, 9]])).nonzero().tolist() == [
+        [0, 0, 0],
+        [0, 0, 1],
+        [1, 0, 0],
+    ]
 
 
 # Hidden Markov models.
@@ -576,7 +587,10 @@ def test_large_scores_beside_torch_struct() -> None:
         (lambda: struct.LinearChainCRF(torch.zeros(2, 3, 3)), "log_potentials: found shape"),
         (lambda: struct.LinearChainCRF(torch.zeros(2, 3, 3, 4)), "log_potentials: found shape"),
         (lambda: struct.LinearChainCRF(np.zeros((2, 3, 3, 3))), "log_potentials: expected a tensor"),
-        (lambda: struct.LinearChainCRF(torch.zeros(2, 3, 3, 3, dtype=torch.long)), "expected a tensor of real"),
+        (
+            lambda: struct.LinearChainCRF(torch.zeros(2, 3, 3, 3, dtype=torch.long)),
+            "expected a tensor of real",
+        ),
         (lambda: struct.LinearChainCRF(torch.zeros(2, 3, 3, 3), [4]), "lengths: found 1 of them"),
         (lambda: struct.LinearChainCRF(torch.zeros(2, 3, 3, 3), [4, 5]), r"lengths\[1\]"),
         (lambda: struct.LinearChainCRF(torch.zeros(2, 3, 3, 3), [0, 4]), r"lengths\[0\]"),
@@ -595,7 +609,10 @@ def test_large_scores_beside_torch_struct() -> None:
             "observations: found 3",
         ),
         (lambda: struct.LinearChainCRF(torch.zeros(1, 1, 2, 2)).topk(0), "k: expected"),
-        (lambda: struct.LinearChainCRF(torch.zeros(1, 1, 2, 2)).log_prob(torch.zeros(1, 2, 2)), "value: found"),
+        (
+            lambda: struct.LinearChainCRF(torch.zeros(1, 1, 2, 2)).log_prob(torch.zeros(1, 2, 2)),
+            "value: found",
+        ),
         (
             lambda: struct.LinearChainCRF(torch.zeros(1, 1, 2, 2)).kl(
                 struct.LinearChainCRF(torch.zeros(1, 1, 3, 3))

@@ -1,7 +1,8 @@
 """PyTorch: the forward algorithm as a loop over positions."""
 
-import timing
 import torch
+
+import timing
 
 
 def load(problem):

@@ -1,9 +1,9 @@
 """zhat: the module `CRF`, and the distribution `LinearChainCRF` of torch-struct."""
 
-import timing
-import torch
 import zhat.torch
 import zhat.torch.struct
+
+import timing
 
 
 def load_struct(problem):
@@ -12,5 +12,7 @@ def load_struct(problem):
 
 
 if __name__ == "__main__":
-    load = {"zhat": lambda problem: timing.module(zhat.torch.CRF(len(problem.start), batch_first=True), problem)}
+    load = {
+        "zhat": lambda problem: timing.module(zhat.torch.CRF(len(problem.start), batch_first=True), problem)
+    }
     timing.main(load | {"zhat-struct": load_struct})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from .._arguments import integer
 from ..errors import InputError, ZeroPartitionError
@@ -25,17 +25,25 @@ class CRF(torch.nn.Module):
     `forbidden` lists transitions that have probability zero: pairs (from, to) of tags, where `None` stands
     for the start or the end of a sequence, or a tensor (N, N) of bools. They are no part of the state
     dictionary.
+
+    >>> import torch, zhat.torch
+    >>> crf = zhat.torch.CRF(num_tags=3, batch_first=True, forbidden=[(0, 1), (None, 2)])
+    >>> emissions, tags = torch.tensor([[[5.0, 0.0, 9.0], [0.0, 9.0, 3.0]]]), torch.tensor([[0, 2]])
+    >>> loss = -crf(emissions, tags)
+    >>> loss.backward()
+    >>> crf.decode(emissions)
+    [[1, 1]]
     """
 
-    start_transitions: torch.Tensor
-    end_transitions: torch.Tensor
-    transitions: torch.Tensor
+    start_transitions: Tensor
+    end_transitions: Tensor
+    transitions: Tensor
 
     def __init__(
         self,
         num_tags: int,
         batch_first: bool = False,
-        forbidden: torch.Tensor | Iterable[tuple[int | None, int | None]] | None = None,
+        forbidden: Tensor | Iterable[tuple[int | None, int | None]] | None = None,
     ) -> None:
         """Parameters are drawn uniformly from −0.1 to 0.1."""
         super().__init__()
@@ -59,12 +67,12 @@ class CRF(torch.nn.Module):
 
     def forward(
         self,
-        emissions: torch.Tensor,
-        tags: torch.Tensor,
-        mask: torch.Tensor | None = None,
+        emissions: Tensor,
+        tags: Tensor,
+        mask: Tensor | None = None,
         reduction: str = "sum",
-    ) -> torch.Tensor:
-        """The log-likelihood of the tags, by `reduction`: one number per sequence for `none`; otherwise one number.
+    ) -> Tensor:
+        """The log-likelihood of the tags: one number per sequence for the reduction `none`, otherwise one number.
 
         `sum` adds up the sequences, `mean` is their mean, and `token_mean` the mean over all positions.
         Tags after the end of a sequence are not read. With a forbidden transition the value is −inf.
@@ -92,7 +100,7 @@ class CRF(torch.nn.Module):
             return total
         return total / (own.numel() if lengths is None else lengths.sum())
 
-    def decode(self, emissions: torch.Tensor, mask: torch.Tensor | None = None) -> list[list[int]]:
+    def decode(self, emissions: Tensor, mask: Tensor | None = None) -> list[list[int]]:
         """The best tags of each sequence."""
         states = best(self._chain(emissions, mask)).states.tolist()
         for b, own in enumerate(states):
@@ -101,29 +109,33 @@ class CRF(torch.nn.Module):
         return [[tag for tag in own if tag >= 0] for own in states]
 
     def k_best(
-        self, emissions: torch.Tensor, k: int, mask: torch.Tensor | None = None
+        self, emissions: Tensor, k: int, mask: Tensor | None = None
     ) -> list[list[tuple[list[int], float]]]:
-        """For each sequence its k best lists of tags, or all if there are fewer, each with its log-probability."""
+        """For each sequence its k best lists of tags, or all if there are fewer, with their log-probabilities."""
         with torch.no_grad():
             chain = self._chain(emissions, mask)
             found = k_best(chain, integer("k", k, 1))
             values = found.scores - log_partition(chain)[:, None]
         return [
-            [([tag for tag in own if tag >= 0], value) for own, value in zip(*each, strict=True) if own[0] >= 0]
+            [
+                ([tag for tag in own if tag >= 0], value)
+                for own, value in zip(*each, strict=True)
+                if own[0] >= 0
+            ]
             for each in zip(found.states.tolist(), values.tolist(), strict=True)
         ]
 
-    def marginals(self, emissions: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    def marginals(self, emissions: Tensor, mask: Tensor | None = None) -> Tensor:
         """The probability of each tag at each position, in the shape of `emissions`; zero after the end."""
-        found: torch.Tensor = marginals(self._chain(emissions, mask)).emissions
+        found: Tensor = marginals(self._chain(emissions, mask)).emissions
         return found if self.batch_first else found.transpose(0, 1)
 
-    def _chain(self, emissions: torch.Tensor, mask: torch.Tensor | None) -> Chain:
+    def _chain(self, emissions: Tensor, mask: Tensor | None) -> Chain:
         scores, _, lengths = self._inputs(emissions, mask)
         start, end, table = self._scores()
         return Chain(scores, table, start, end=end, lengths=lengths)
 
-    def _scores(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _scores(self) -> tuple[Tensor, Tensor, Tensor]:
         """Start, end and transition scores, −inf where forbidden."""
         own = (self.start_transitions, self.end_transitions, self.transitions)
         table = self._forbidden
@@ -134,12 +146,10 @@ class CRF(torch.nn.Module):
         start, end, between = (each.masked_fill(no, -torch.inf) for each, no in zip(own, closed, strict=True))
         return start, end, between
 
-    def _inputs(
-        self, emissions: torch.Tensor, mask: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    def _inputs(self, emissions: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Emissions and mask with the batch first, and the length of each sequence."""
-        if not isinstance(emissions, torch.Tensor) or emissions.dim() != 3:
-            found = tuple(emissions.shape) if isinstance(emissions, torch.Tensor) else type(emissions).__name__
+        if not isinstance(emissions, Tensor) or emissions.dim() != 3:
+            found = tuple(emissions.shape) if isinstance(emissions, Tensor) else type(emissions).__name__
             raise InputError(f"emissions: found {found}, expected a tensor with three axes")
         if emissions.shape[2] != self.num_tags:
             raise InputError(f"emissions: found {emissions.shape[2]} tags, expected {self.num_tags}")
@@ -161,10 +171,10 @@ class CRF(torch.nn.Module):
             )
         return scores, inside, lengths
 
-    def _tags(self, tags: torch.Tensor, emissions: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
+    def _tags(self, tags: Tensor, emissions: Tensor, inside: Tensor | None) -> Tensor:
         """The tags with the batch first, zero after the end."""
-        if not isinstance(tags, torch.Tensor) or tags.is_floating_point():
-            found = tags.dtype if isinstance(tags, torch.Tensor) else type(tags).__name__
+        if not isinstance(tags, Tensor) or tags.is_floating_point():
+            found = tags.dtype if isinstance(tags, Tensor) else type(tags).__name__
             raise InputError(f"tags: found {found}, expected a tensor of integers")
         if tags.shape != emissions.shape[:2]:
             expected = tuple(emissions.shape[:2])
@@ -179,13 +189,15 @@ class CRF(torch.nn.Module):
         return own
 
 
-def _forbidden(given: torch.Tensor | Iterable[tuple[int | None, int | None]], tags: int) -> torch.Tensor:
-    """A table of bools by the tags before and after, where the last row is the start and the last column the end."""
+def _forbidden(given: Tensor | Iterable[tuple[int | None, int | None]], tags: int) -> Tensor:
+    """A table of bools by the tags before and after; the last row is the start, the last column the end."""
     table = torch.zeros(tags + 1, tags + 1, dtype=torch.bool)
-    if isinstance(given, torch.Tensor):
+    if isinstance(given, Tensor):
         if given.dtype != torch.bool or tuple(given.shape) != (tags, tags):
             found = f"{given.dtype} of shape {tuple(given.shape)}"
-            raise InputError(f"forbidden: found {found}, expected bools of shape {(tags, tags)}, or pairs of tags")
+            raise InputError(
+                f"forbidden: found {found}, expected bools of shape {(tags, tags)}, or pairs of tags"
+            )
         table[:tags, :tags] = given
         return table
     for i, pair in enumerate(given):

@@ -23,8 +23,8 @@ of states.
 
 from ._base import StructDistribution
 from ._dependency import DependencyCRF, NonProjectiveDependencyCRF
-from ._sequence import HMM, LinearChainCRF
 from ._segment import SemiMarkovCRF
+from ._sequence import HMM, LinearChainCRF
 from ._tree import SentCFG, TreeCRF
 
 __all__ = [

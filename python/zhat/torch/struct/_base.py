@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.distributions import Distribution
 
 from ..._arguments import integer
@@ -17,7 +18,6 @@ from ...errors import InputError, ZeroPartitionError
 from ..model import Model
 from ..queries import best, cross_entropy, entropy, k_best, kl, log_partition, sample
 
-Tensor = torch.Tensor
 Event: TypeAlias = "Tensor | tuple[Tensor, ...]"
 # The places of parts in a tensor of structures × batch × event, one index per axis.
 Places: TypeAlias = "tuple[Tensor, ...]"
@@ -218,7 +218,9 @@ class StructDistribution(Distribution):
     def _other(self, other: StructDistribution) -> Model:
         """The model of another distribution over the same structures."""
         if not isinstance(other, StructDistribution):
-            raise InputError(f"other: expected a distribution of zhat.torch.struct, found {type(other).__name__}")
+            raise InputError(
+                f"other: expected a distribution of zhat.torch.struct, found {type(other).__name__}"
+            )
         if (other.batch_shape, other.event_shape) != (self.batch_shape, self.event_shape):
             found, own = ((*each.batch_shape, *each.event_shape) for each in (other, self))
             raise InputError(f"other: found shape {found}, expected {own}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ... import dependency
 from ...errors import InputError
@@ -20,23 +21,27 @@ class DependencyCRF(StructDistribution):
 
     `log_potentials` is (B, N, N), by head and dependent, with the scores of words that depend on the root on
     the diagonal; or (B, N, N, L), with one score per label. Without `multiroot` exactly one word depends on
-    the root. The compact representation is (B, N): the head of each word, 0 for the root and i + 1 for word i.
+    the root. The compact representation is (B, N): the head of each word, 0 for the root, i + 1 for word i.
+
+    >>> import torch, zhat.torch.struct
+    >>> zhat.torch.struct.DependencyCRF(torch.zeros(2, 4, 4), [4, 3], multiroot=False).count
+    tensor([30.,  7.])
     """
 
     _projective = True
 
     def __init__(
         self,
-        log_potentials: torch.Tensor,
+        log_potentials: Tensor,
         lengths: Iterable[int] | None = None,
         args: Any = None,
         multiroot: bool = True,
     ) -> None:
-        """Potentials of arcs, the length of each sentence, and whether several words may depend on the root."""
+        """Potentials of arcs, the length of each sentence, and whether the root may have several dependents."""
         self.multiroot = bool(multiroot)
         super().__init__(log_potentials, lengths, args)
 
-    def _checked(self, parameters: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
+    def _checked(self, parameters: tuple[Tensor, ...]) -> tuple[int, ...]:
         check_axes("log_potentials", parameters[0], (3, 4), "(B, N, N) or (B, N, N, L)")
         shape = tuple(parameters[0].shape)
         if shape[1] != shape[2] or 0 in shape:
@@ -46,7 +51,7 @@ class DependencyCRF(StructDistribution):
     def _longest(self, shape: tuple[int, ...]) -> int:
         return shape[1]
 
-    def _model(self, parameters: tuple[torch.Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
         (potentials,) = parameters
         roots = potentials.diagonal(dim1=1, dim2=2)
         labelled = potentials.dim() == 4
@@ -60,18 +65,18 @@ class DependencyCRF(StructDistribution):
             lengths=lengths,
         )
 
-    def _expected(self) -> tuple[torch.Tensor, ...]:
+    def _expected(self) -> tuple[Tensor, ...]:
         found = marginals(self._own_model)
         roots = found.roots.transpose(1, 2) if found.roots.dim() == 3 else found.roots
         return (found.arcs + torch.diag_embed(roots, dim1=1, dim2=2),)
 
-    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+    def _places(self, states: Tensor) -> tuple[Places, ...]:
         heads, *labels = states.unbind(-1) if len(self.event_shape) == 3 else (states,)
         item, number, word = used = (heads >= 0).nonzero(as_tuple=True)
         head = torch.where(heads[used] == 0, word, heads[used] - 1)
         return ((number, item, head, word, *(each[used] for each in labels)),)
 
-    def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> torch.Tensor:
+    def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> Tensor:
         """The event (B, N, N) of heads (B, N); with labels `extra` is (B, N), the label of each arc.
 
         Words after the end of a sentence are not read.
@@ -90,7 +95,7 @@ class DependencyCRF(StructDistribution):
                 states[b, 0, :count, 1] = own
         return self._events(torch.from_numpy(states if labelled else states[..., 0]))[0][0].long()
 
-    def from_event(self, event: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def from_event(self, event: Tensor) -> tuple[Tensor, Tensor | None]:
         """The heads (…, B, N) of an event, and the labels of the arcs or `None`.
 
         Words after the end of a sentence have head 0.
@@ -110,16 +115,20 @@ class NonProjectiveDependencyCRF(DependencyCRF):
     """Dependency trees over N words, projective or not; by default exactly one word depends on the root.
 
     The arguments are those of `DependencyCRF`.
+
+    >>> import torch, zhat.torch.struct
+    >>> zhat.torch.struct.NonProjectiveDependencyCRF(torch.zeros(2, 4, 4), [4, 3]).count
+    tensor([64.,  9.])
     """
 
     _projective = False
 
     def __init__(
         self,
-        log_potentials: torch.Tensor,
+        log_potentials: Tensor,
         lengths: Iterable[int] | None = None,
         args: Any = None,
         multiroot: bool = False,
     ) -> None:
-        """Potentials of arcs, the length of each sentence, and whether several words may depend on the root."""
+        """Potentials of arcs, the length of each sentence, and whether the root may have several dependents."""
         super().__init__(log_potentials, lengths, args, multiroot)

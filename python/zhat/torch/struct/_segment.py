@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...errors import InputError
 from ..model import Chain, Model
@@ -21,11 +22,18 @@ class SemiMarkovCRF(StructDistribution):
     (B, N − 1, K, C, C), where entry [b, n, k, j, i] is for boundaries n with label i and n + k with label j;
     width k = 0 is not used. The compact representation is (B, N): the labels of boundaries, and −1 elsewhere.
 
-    The potentials depend on both labels of a segment, so the chain of zhat has a state for each pair: it takes
+    The potentials depend on both labels of a segment, so the chain of zhat has a state per pair. It takes
     time proportional to B·N·(K·C² + C³).
+
+    >>> import torch, zhat.torch.struct
+    >>> potentials = torch.zeros(1, 4, 3, 2, 2)
+    >>> potentials[0, 1, 2, 1, 0] = 3.0             # from label 0 at position 1 to label 1 at position 3
+    >>> dist = zhat.torch.struct.SemiMarkovCRF(potentials)
+    >>> dist.from_event(dist.argmax)[0][0, 1:4].tolist()
+    [0, -1, 1]
     """
 
-    def _checked(self, parameters: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
+    def _checked(self, parameters: tuple[Tensor, ...]) -> tuple[int, ...]:
         check_axes("log_potentials", parameters[0], (5,), "(B, N - 1, K, C, C)")
         shape = tuple(parameters[0].shape)
         if shape[3] != shape[4] or shape[2] < 2 or 0 in (shape[0], shape[3]):
@@ -36,7 +44,7 @@ class SemiMarkovCRF(StructDistribution):
     def _longest(self, shape: tuple[int, ...]) -> int:
         return shape[1] + 1
 
-    def _model(self, parameters: tuple[torch.Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
         # State i·C + j is a segment from label i to label j; state C² + i is the boundary at the end, which
         # takes one more position.
         (potentials,) = parameters
@@ -58,13 +66,13 @@ class SemiMarkovCRF(StructDistribution):
             lengths=lengths,
         )
 
-    def _expected(self) -> tuple[torch.Tensor, ...]:
+    def _expected(self) -> tuple[Tensor, ...]:
         states = self.event_shape[-1]
         found = marginals(self._own_model).segments[:, :-1, :, : states * states]
         pairs = found.unflatten(-1, (states, states)).transpose(-1, -2)
         return (torch.nn.functional.pad(pairs, (0, 0, 0, 0, 1, 0)),)
 
-    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+    def _places(self, states: Tensor) -> tuple[Places, ...]:
         pair, width = states.unbind(-1)
         starts = width.clamp(min=0).cumsum(-1) - width
         number_of_states = self.event_shape[-1]
@@ -72,7 +80,7 @@ class SemiMarkovCRF(StructDistribution):
         before, after = pair[used] // number_of_states, pair[used] % number_of_states
         return ((number, item, starts[used], width[used], after, before),)
 
-    def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> torch.Tensor:
+    def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> Tensor:
         """The event (B, N − 1, K, C, C) of labels (B, N), with −1 where there is no boundary.
 
         `extra` is (C, K), by default those of the distribution; `lengths` are those of the distribution.
@@ -84,15 +92,17 @@ class SemiMarkovCRF(StructDistribution):
         event = torch.zeros(items, longest - 1, width, states, states, dtype=torch.long)
         for b, count in enumerate(counts):
             places = np.flatnonzero(array[b, :count] >= 0)
-            if places.size == 0 or places[0] != 0 or places[-1] != count - 1:
+            if count > 1 and (places.size == 0 or places[0] != 0 or places[-1] != count - 1):
                 raise InputError(f"sequence: item {b} needs a label at positions 0 and {count - 1}")
             labels, widths = array[b, places], np.diff(places)
             if widths.size and widths.max() >= width:
-                raise InputError(f"sequence: item {b} has a segment of {widths.max()}, the longest is {width - 1}")
+                raise InputError(
+                    f"sequence: item {b} has a segment of {widths.max()}, the longest is {width - 1}"
+                )
             event[b, places[:-1], widths, labels[1:], labels[:-1]] = 1
         return event
 
-    def from_event(self, event: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int]]:
+    def from_event(self, event: Tensor) -> tuple[Tensor, tuple[int, int]]:
         """The labels (…, B, N) of an event, −1 where there is no boundary, and (C, K)."""
         *outer, steps, width, states, _ = event.shape
         labels = torch.full((*outer, steps + 1), -1, dtype=torch.long, device=event.device)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ... import hypertree
 from ...errors import InputError
@@ -20,9 +21,13 @@ class TreeCRF(StructDistribution):
 
     `log_potentials` is (B, N, N, NT), by first word, last word and symbol; entries below the diagonal are not
     used. The compact representation is the event.
+
+    >>> import torch, zhat.torch.struct
+    >>> zhat.torch.struct.TreeCRF(torch.zeros(1, 5, 5, 1)).count
+    tensor([14.])
     """
 
-    def _checked(self, parameters: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
+    def _checked(self, parameters: tuple[Tensor, ...]) -> tuple[int, ...]:
         check_axes("log_potentials", parameters[0], (4,), "(B, N, N, NT)")
         shape = tuple(parameters[0].shape)
         if shape[1] != shape[2] or 0 in shape:
@@ -32,13 +37,13 @@ class TreeCRF(StructDistribution):
     def _longest(self, shape: tuple[int, ...]) -> int:
         return shape[1]
 
-    def _model(self, parameters: tuple[torch.Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
         return Model(hypertree.Hypertree, spans=parameters[0], lengths=lengths)
 
-    def _expected(self) -> tuple[torch.Tensor, ...]:
+    def _expected(self) -> tuple[Tensor, ...]:
         return (marginals(self._own_model).spans,)
 
-    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+    def _places(self, states: Tensor) -> tuple[Places, ...]:
         item, number, _ = used = (states[..., 2] >= 0).nonzero(as_tuple=True)
         return ((number, item, *states[used].unbind(-1)),)
 
@@ -54,17 +59,22 @@ class SentCFG(StructDistribution):
     read the last one. The compact representation is (B, N, N, NT + T), by first word, last word and symbol.
 
     Rules that all sentences share are stored once by `zhat.torch.Model(zhat.Hypertree, …)`.
+
+    >>> import torch, zhat.torch.struct
+    >>> grammar = torch.zeros(1, 4, 2), torch.zeros(1, 1, 3, 3), torch.zeros(1, 1)
+    >>> zhat.torch.struct.SentCFG(grammar).count    # 5 trees over 4 words, 2 terminals for each word
+    tensor([80.])
     """
 
-    def __init__(self, log_potentials: tuple[torch.Tensor, ...], lengths: Iterable[int] | None = None) -> None:
+    def __init__(self, log_potentials: tuple[Tensor, ...], lengths: Iterable[int] | None = None) -> None:
         """Potentials of the words, rules and roots, and the length of each sentence."""
-        if isinstance(log_potentials, torch.Tensor) or len(log_potentials) != 3:
+        if isinstance(log_potentials, Tensor) or len(log_potentials) != 3:
             raise InputError("log_potentials: expected three tensors: terms, rules and roots")
         self.log_potentials = tuple(log_potentials)
         self.args: Any = {}
         self._set_up(self.log_potentials, lengths)
 
-    def _checked(self, parameters: tuple[torch.Tensor, ...]) -> tuple[int, ...]:
+    def _checked(self, parameters: tuple[Tensor, ...]) -> tuple[int, ...]:
         terms, rules, roots = parameters
         check_axes("terms", terms, (3,), "(B, N, T)")
         check_axes("rules", rules, (4,), "(B, NT, NT + T, NT + T)")
@@ -85,15 +95,15 @@ class SentCFG(StructDistribution):
         return shape[1]
 
     @property
-    def _potentials(self) -> tuple[torch.Tensor, ...]:
+    def _potentials(self) -> tuple[Tensor, ...]:
         return self._parameters
 
-    def _model(self, parameters: tuple[torch.Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
         terms, rules, roots, *spans = parameters
         given = {"words": terms, "rules": rules, "roots": roots} | ({"spans": spans[0]} if spans else {})
         return Model(hypertree.Hypertree, **given, lengths=lengths)
 
-    def _expected(self) -> tuple[torch.Tensor, ...]:
+    def _expected(self) -> tuple[Tensor, ...]:
         terms, _, roots = self._parameters
         items, words, _ = terms.shape
         none = terms.new_zeros(items, words, words, roots.shape[1])
@@ -104,13 +114,13 @@ class SentCFG(StructDistribution):
         spans = found.spans[:, first, last.clamp(max=words - 1)]
         return found.words, found.rules, found.roots, spans.masked_fill((last >= words)[..., None], 0.0)
 
-    def _places(self, states: torch.Tensor) -> tuple[Places, ...]:
+    def _places(self, states: Tensor) -> tuple[Places, ...]:
         heads = self._parameters[2].shape[1]
         first, last, symbol = states.unbind(-1)
         item, number, _ = leaf = ((first == last) & (symbol >= 0)).nonzero(as_tuple=True)
         terms = (number, item, first[leaf], symbol[leaf] - heads)
         item, number, row = above = (first < last).nonzero(as_tuple=True)
-        # A node is followed by its left part, a tree of 2m − 1 nodes over m words, and then by its right part.
+        # After a node come its left part, a tree of 2m − 1 nodes over m words, and its right part.
         left = (item, number, row + 1)
         right = (item, number, row + 2 * (last[left] - first[left]) + 2)
         rules = (number, item, symbol[above], symbol[left], symbol[right])
@@ -139,7 +149,7 @@ class SentCFG(StructDistribution):
             nodes[b, 0, : 2 * count - 1] = _preorder(own, count, b)
         return tuple(each[0].long() for each in self._events(torch.from_numpy(nodes))[:3])
 
-    def from_event(self, event: Any) -> tuple[torch.Tensor, tuple[int, int]]:
+    def from_event(self, event: Any) -> tuple[Tensor, tuple[int, int]]:
         """The spans (…, B, N, N, NT + T) of an event of four tensors, and (NT, T)."""
         if len(event) != 4:
             raise InputError(f"event: found {len(event)} tensors; the spans are the last of four")
