@@ -1,4 +1,4 @@
-"""Compares `zhat.torch` with PyTorch libraries on a training step of a CRF. Run by `cargo xtask bench python`."""
+"""Compares `zhat.torch` with PyTorch libraries on training steps of a CRF: `cargo xtask bench python`."""
 
 from common.libraries import Comparison, Peer, milliseconds
 from common.tools import Run

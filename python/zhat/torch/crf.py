@@ -72,7 +72,7 @@ class CRF(torch.nn.Module):
         mask: Tensor | None = None,
         reduction: str = "sum",
     ) -> Tensor:
-        """The log-likelihood of the tags: one number per sequence for the reduction `none`, otherwise one number.
+        """The log-likelihood of the tags: one number, or for the reduction `none` one per sequence.
 
         `sum` adds up the sequences, `mean` is their mean, and `token_mean` the mean over all positions.
         Tags after the end of a sequence are not read. With a forbidden transition the value is −inf.
@@ -111,7 +111,7 @@ class CRF(torch.nn.Module):
     def k_best(
         self, emissions: Tensor, k: int, mask: Tensor | None = None
     ) -> list[list[tuple[list[int], float]]]:
-        """For each sequence its k best lists of tags, or all if there are fewer, with their log-probabilities."""
+        """For each sequence its k best lists of tags, or fewer if there are fewer, with log-probabilities."""
         with torch.no_grad():
             chain = self._chain(emissions, mask)
             found = k_best(chain, integer("k", k, 1))

@@ -250,7 +250,7 @@ def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, hig
     if not fits:
         form = ", ".join("…" if each is None else str(each) for each in shape)
         raise InputError(f"{name}: found shape {tuple(tensor.shape)}, expected ({form})")
-    array = tensor.detach().cpu().numpy().astype(np.int64)
+    array: NDArray[np.int64] = tensor.detach().cpu().numpy().astype(np.int64)
     if array.size and (array.min() < low or array.max() > high):
         bad = int(array.min() if array.min() < low else array.max())
         raise InputError(f"{name}: found {bad}, expected integers from {low} to {high}")

@@ -37,7 +37,7 @@ class DependencyCRF(StructDistribution):
         args: Any = None,
         multiroot: bool = True,
     ) -> None:
-        """Potentials of arcs, the length of each sentence, and whether the root may have several dependents."""
+        """Potentials of arcs, the length of each sentence, and whether there may be several roots."""
         self.multiroot = bool(multiroot)
         super().__init__(log_potentials, lengths, args)
 
@@ -130,5 +130,5 @@ class NonProjectiveDependencyCRF(DependencyCRF):
         args: Any = None,
         multiroot: bool = False,
     ) -> None:
-        """Potentials of arcs, the length of each sentence, and whether the root may have several dependents."""
+        """Potentials of arcs, the length of each sentence, and whether there may be several roots."""
         super().__init__(log_potentials, lengths, args, multiroot)
