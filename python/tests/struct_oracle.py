@@ -125,7 +125,7 @@ class Enumeration:
             which, *place = part
             return float(potentials[which][tuple(place)]) if which < len(potentials) else 0.0
 
-        scores = np.array([sum(value(part) for part in parts) for parts in found])
+        scores = np.array([sum(value(part) for part in parts) for parts in found], np.float64)
         return cls(found, scores, shapes)
 
     @property

@@ -142,7 +142,8 @@ class SentCFG(StructDistribution):
             raise InputError(f"extra: found {extra}, expected {(heads, tags)}")
         longest = self.event_shape[0]
         symbols = heads + tags
-        array = indices("sequence", sequence, (None, longest, longest, symbols), 0, 1)
+        ones = torch.as_tensor(sequence).long()  # events are real numbers
+        array = indices("sequence", ones, (None, longest, longest, symbols), 0, 1)
         counts = lengths_of(lengths, self._lengths, len(array), longest)
         nodes = np.full((len(array), 1, 2 * longest - 1, 3), -1)
         for b, (own, count) in enumerate(zip(array, counts, strict=True)):
