@@ -1,8 +1,9 @@
 """Kinds of models as lists of tensors.
 
-An operator takes tensors and texts, so a model is a list of tensors and a text that describes them: the kind, the
-names of the tensors in order, and the settings, such as `dependency-tree arcs roots lengths projective=0`. Two
-models are separated by ` | `. A factor graph also has `cardinalities=2,3` and `scopes=0;0,1`.
+An operator takes tensors and texts, so a model is a list of tensors and a text that describes them: the kind,
+the names of the tensors in order, and the settings, such as `dependency-tree arcs roots lengths
+projective=0`. Two models are separated by ` | `. A factor graph also has `cardinalities=2,3` and
+`scopes=0;0,1`.
 """
 
 from __future__ import annotations
@@ -79,9 +80,7 @@ PAIRWISE = Kind(
 )
 FACTOR_GRAPH = Kind("factor-graph", FactorGraph, (), graph=True)
 
-KINDS = {
-    kind.name: kind for kind in (CHAIN, SEMI_MARKOV, DEPENDENCY, HYPERTREE, PAIRWISE, FACTOR_GRAPH)
-}
+KINDS = {kind.name: kind for kind in (CHAIN, SEMI_MARKOV, DEPENDENCY, HYPERTREE, PAIRWISE, FACTOR_GRAPH)}
 _BY_CLASS = {kind.make: kind for kind in KINDS.values()}
 
 

@@ -48,7 +48,9 @@ def tree_score(model: Model, nodes: Tensor) -> tuple[Tensor, Tensor]:
     possible = possible & heads & ((tag >= 0) | ~word).all(-1)
     head = symbol.clamp(max=sizes.heads - 1)
     value = summed(words[items(words), first, tag.clamp(min=0)], word)
-    value = value + summed(_rules(model, sizes.symbols, head, after(symbol), symbol.gather(-1, right)), divided)
+    value = value + summed(
+        _rules(model, sizes.symbols, head, after(symbol), symbol.gather(-1, right)), divided
+    )
     roots = model.tensors.get("roots")
     if roots is not None:
         own_roots = roots[head[..., 0]] if roots.dim() == 1 else roots[items(roots)[..., 0], head[..., 0]]

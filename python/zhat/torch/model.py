@@ -53,7 +53,7 @@ class Model:
                 tensor = _real(name, value, first)
                 self.tensors[name] = tensor
                 first = tensor if first is None else first
-        if first is None or own.real[0] not in self.tensors and own is not HYPERTREE:
+        if first is None or (own.real[0] not in self.tensors and own is not HYPERTREE):
             raise InputError(f"{own.real[0]}: is missing")
         for name in own.whole:
             value = parameters.pop(name, None)
@@ -85,7 +85,9 @@ class Model:
         if first is None:
             raise InputError("factors: a model of tensors needs at least one factor")
         sizes = ",".join([str(int(size)) for size in cardinalities])
-        return " ".join(["factor-graph", *self.tensors, f"cardinalities={sizes}", f"scopes={';'.join(scopes)}"])
+        return " ".join(
+            ["factor-graph", *self.tensors, f"cardinalities={sizes}", f"scopes={';'.join(scopes)}"]
+        )
 
     @property
     def single(self) -> bool:

@@ -1,9 +1,10 @@
 """The operators `zhat::…` of PyTorch, with gradients of gradients.
 
-`log_partition`, `entropy`, `cross_entropy` and `kl` take the tensors of one or two models, a text that describes
-them, and the options of the method as JSON. They return the values and a record: a tensor of one byte whose
-memory belongs to the tape of the forward pass. `gradient` finds the tape by the address of this memory, and runs
-the forward pass again if it is gone, such as after a copy. The tape lives as long as the tensor.
+`log_partition`, `entropy`, `cross_entropy` and `kl` take the tensors of one or two models, a text that
+describes them, and the options of the method as JSON. They return the values and a record: a tensor of one
+byte whose memory belongs to the tape of the forward pass. `gradient` finds the tape by the address of this
+memory, and runs the forward pass again if it is gone, such as after a copy. The tape lives as long as the
+tensor.
 
 `second` and `third` are the derivatives of `gradient` and of `second`; see `zhat.torch._derivatives`.
 """

@@ -8,7 +8,8 @@ A state is a tensor of integers, and numbers below 0 are padding:
 - trees over words: (K, 3), a row (first word, last word, symbol) per node, in the order of `zhat.ParseTree`
 - graphs: (V,), the state of each variable
 
-Several states of one model have one more axis in front of these, and states of a batch have one axis before all.
+Several states of one model have one more axis in front of these, and states of a batch have one axis before
+all.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def score(model: Model, states: Tensor) -> Tensor:
     several = found.dim() - (not single) == axes + 1
     if not several and found.dim() - (not single) != axes:
         what = "state" if single else "batch of states"
-        raise InputError(f"states: found shape {tuple(states.shape)}; one {what} has {axes + (not single)} axes")
+        raise InputError(
+            f"states: found shape {tuple(states.shape)}; one {what} has {axes + (not single)} axes"
+        )
     found = found if not single else found.unsqueeze(0)
     found = found if several else found.unsqueeze(1)
     value, possible = _SCORES[model.kind.name](model, found)
