@@ -1,8 +1,8 @@
 """Small models of every kind as tensors, with all of their states, for the tests of `zhat.torch`.
 
 The states are enumerated here. Sums over them, differentiated by PyTorch as often as needed, are the oracle
-of log Z, entropy, marginals and their derivatives. The scores of states are those of `zhat.torch.score`, which
-is tested against the `score` of the models.
+of log Z, entropy, marginals and their derivatives. The scores of states are those of `zhat.torch.score`,
+which is tested against the `score` of the models.
 """
 
 from __future__ import annotations

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
 from ._kinds import plan_of
 from .model import Model
-
-Tensor = torch.Tensor
 
 
 def own(model: Model, name: str) -> Tensor | None:
     """A parameter that every item has for itself, with an axis for the items."""
     tensor = model.tensors.get(name)
     return tensor.unsqueeze(0) if tensor is not None and model.single else tensor
+
+
+def needed(model: Model, name: str) -> Tensor:
+    """The same for a parameter that every model of the kind has."""
+    tensor = own(model, name)
+    assert tensor is not None
+    return tensor
 
 
 def items(table: Tensor) -> Tensor:

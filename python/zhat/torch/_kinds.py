@@ -86,7 +86,7 @@ _BY_CLASS = {kind.make: kind for kind in KINDS.values()}
 
 def kind_of(make: object) -> Kind:
     """The kind of a class of models."""
-    found = _BY_CLASS.get(make)  # type: ignore[call-overload]
+    found: Kind | None = _BY_CLASS.get(make)  # type: ignore[call-overload]
     if found is None:
         known = ", ".join(f"zhat.{kind.make.__name__}" for kind in KINDS.values())  # type: ignore[attr-defined]
         raise InputError(f"kind: expected one of the classes {known}, found {make!r}")
@@ -168,7 +168,7 @@ class Plan:
     @cached_property
     def count(self) -> int:
         """The number of tensors of all models."""
-        return self.slices[-1].stop
+        return sum(len(part.names) for part in self.parts)
 
     @cached_property
     def real(self) -> tuple[int, ...]:

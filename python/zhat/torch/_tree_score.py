@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
-from ._indexing import Tensor, below, items, lengths_of, listed, own, precision, summed
+from ._indexing import below, items, lengths_of, listed, own, precision, summed
 from ._kinds import tree_sizes
 from .model import Model
 

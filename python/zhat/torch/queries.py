@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from .._arguments import settings
 from ..errors import InputError
@@ -12,8 +13,6 @@ from . import _states, operators
 from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV
 from .model import Model
 from .score import score
-
-Tensor = torch.Tensor
 
 
 class ChainMarginals(NamedTuple):

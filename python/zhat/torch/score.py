@@ -15,9 +15,10 @@ all.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
-from ._indexing import Tensor, below, integers, items, lengths_of, listed, own, precision, state_axes, summed
+from ._indexing import below, integers, items, lengths_of, listed, needed, own, precision, state_axes, summed
 from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV, plan_of
 from ._tree_score import tree_score
 from .model import Model
@@ -52,7 +53,7 @@ def score(model: Model, states: Tensor) -> Tensor:
 
 
 def _chain(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
-    emissions = own(model, "emissions")
+    emissions = needed(model, "emissions")
     steps, lengths = emissions.shape[1], lengths_of(model, emissions)
     if states.shape[0] != emissions.shape[0] or states.shape[2] != steps:
         raise InputError(f"states: found shape {tuple(states.shape)} for emissions {tuple(emissions.shape)}")
@@ -65,7 +66,7 @@ def _chain(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _semi_markov(model: Model, segments: Tensor) -> tuple[Tensor, Tensor]:
-    emissions = own(model, "emissions")
+    emissions = needed(model, "emissions")
     steps, lengths = emissions.shape[1], lengths_of(model, emissions)
     if segments.shape[0] != emissions.shape[0] or segments.shape[3] != 2:
         raise InputError(f"states: found shape {tuple(segments.shape)}, expected rows (state, length)")
@@ -146,7 +147,7 @@ def _transitions(model: Model, before: Tensor, after: Tensor, step: Tensor) -> T
 
 
 def _dependency(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
-    arcs, roots = own(model, "arcs"), own(model, "roots")
+    arcs, roots = needed(model, "arcs"), own(model, "roots")
     settings = plan_of(model.text).parts[0].flags
     lengths = lengths_of(model, arcs)
     words = arcs.shape[1]
