@@ -109,7 +109,10 @@ def second(
         raise InputError("method: second derivatives need the method exact")
     directions = _masked(plan, arrays, directions)
     largest = _largest(directions)
-    if not math.isfinite(largest):
+    if not np.isfinite(weights).all():
+        values = record(operation, plan, arrays, options).values
+        weights = np.where(np.isfinite(weights) | np.isfinite(values), weights, 0.0)
+    if not (math.isfinite(largest) and np.isfinite(weights).all()):
         return [np.full_like(own, math.nan) for own in (*directions, weights)]
     if largest == 0:
         return [np.zeros_like(own) for own in (*directions, weights)]
@@ -253,7 +256,7 @@ def _of_graph(
         weight = float(weights)
         found = model.factor_marginals(**how).value
         if isinstance(found, list):
-            return [weight * table for table in found]
+            return [weight * own.reshape(array.shape) for own, array in zip(found, arrays, strict=True)]
         own = {name: weight * array for name, array in vars(found).items() if array is not None}
         return type(found)(**own)
 

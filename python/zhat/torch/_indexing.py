@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ._kinds import plan_of
 from .model import Model
 
 
@@ -73,5 +72,4 @@ def below(name: str, numbers: Tensor, high: int) -> None:
 
 def state_axes(model: Model) -> int:
     """The number of axes of one state."""
-    part = plan_of(model.text).parts[0]
-    return 2 if part.kind.rows or part.flags.get("labelled") else 1
+    return 2 if model.kind.rows or model.settings.get("labelled") else 1

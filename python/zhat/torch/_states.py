@@ -163,7 +163,7 @@ def _relaxed_fake(tensors: list[torch.Tensor], model: str, n: int, temperature: 
     if part.kind is DEPENDENCY:
         soft = (steps, steps + 1, *first.shape[len(items) + 1 :])
     elif part.kind is HYPERTREE:
-        soft = (steps, steps, tree_sizes(model, tensors).symbols)
+        soft = (steps, steps, tree_sizes(dict(zip(part.names, tensors, strict=False)), part.flags).symbols)
     elif part.kind is SEMI_MARKOV:
         lengths = (*items, steps, tensors[part.names.index("segments")].shape[-2])
     hard = (*items, *_shape(part, tensors, _dynamic(part)))

@@ -13,7 +13,7 @@ from .model import Model
 
 def tree_score(model: Model, nodes: Tensor) -> tuple[Tensor, Tensor]:
     """The score of trees whose nodes are (B, n, K, 3), and whether they are trees of the model."""
-    sizes = tree_sizes(model.text, list(model.tensors.values()))
+    sizes = tree_sizes(model.tensors, model.settings)
     words = _words(model)
     count = words.shape[1]
     if nodes.shape[0] != words.shape[0] or nodes.shape[3] != 3:

@@ -147,6 +147,10 @@ def _value(operation: str) -> Any:
 # The gradient of Σ_b weight_b · value_b.
 
 
+_ONE_PASS = {"checkpoint", "threads", "memory", "time"}
+"""The options of `zhat.ops.log_partition_and_gradient`."""
+
+
 def _gradient(
     operation: str,
     tensors: list[torch.Tensor],
@@ -159,7 +163,7 @@ def _gradient(
     recorded = record_of(record)
     if recorded is None:
         how, arrays = options_of(plan, tensors, options), arrays_of(plan, tensors)
-        simple = operation == "log_partition" and not plan.parts[0].kind.graph and "method" not in how
+        simple = operation == "log_partition" and not plan.parts[0].kind.graph and how.keys() <= _ONE_PASS
         if simple and np.isfinite(own).all():
             found = _derivatives.gradient_of_log_partition(plan, arrays, own, how)
             return like(plan, tensors, found)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ._indexing import below, integers, items, lengths_of, listed, needed, own, precision, state_axes, summed
-from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV, plan_of
+from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV
 from ._tree_score import tree_score
 from .model import Model
 
@@ -148,7 +148,6 @@ def _transitions(model: Model, before: Tensor, after: Tensor, step: Tensor) -> T
 
 def _dependency(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
     arcs, roots = needed(model, "arcs"), own(model, "roots")
-    settings = plan_of(model.text).parts[0].flags
     lengths = lengths_of(model, arcs)
     words = arcs.shape[1]
     if states.shape[0] != arcs.shape[0] or states.shape[2] != words:
@@ -167,7 +166,7 @@ def _dependency(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
         place = (*place, labels.clamp(0, table.shape[3] - 1))  # type: ignore[assignment]
     value = summed(table[place], used)
     possible = ((states.flatten(3).amin(-1) if states.dim() == 4 else states) >= 0).logical_or(~used).all(-1)
-    projective, single_root = settings.get("projective", True), settings.get("single_root", False)
+    projective, single_root = model.settings.get("projective", 1), model.settings.get("single_root", 0)
     heads = torch.where(used, heads.clamp(0, words), 0)
     return value, possible & _is_tree(heads, used, lengths, bool(projective), bool(single_root))
 
@@ -213,17 +212,18 @@ def _pairwise(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _factors(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
-    part = plan_of(model.text).parts[0]
-    if states.shape[2] != len(part.cardinalities):
-        raise InputError(f"states: found shape {tuple(states.shape)} for {len(part.cardinalities)} variables")
+    if states.shape[2] != len(model.cardinalities):
+        raise InputError(
+            f"states: found shape {tuple(states.shape)} for {len(model.cardinalities)} variables"
+        )
     tables = list(model.tensors.values())
     value = torch.zeros(states.shape[:2], dtype=precision(tables[0]))
-    for v, size in enumerate(part.cardinalities):
+    for v, size in enumerate(model.cardinalities):
         below("states", states[..., v], size)
     possible = (states >= 0).all(-1)
     states = states.clamp(min=0)
-    for table, scope in zip(tables, part.scopes, strict=True):
-        sizes = [part.cardinalities[v] for v in scope]
+    for table, scope in zip(tables, model.scopes, strict=True):
+        sizes = [model.cardinalities[v] for v in scope]
         place = tuple(states[..., v] for v in scope)
         value = value + (table.reshape(sizes)[place] if scope else table.reshape(())).to(value.dtype)
     return value, possible
