@@ -2,8 +2,7 @@
 
 A file's blocks run in order in one folder and share their variables. In expected output `…` stands for any
 text. Rust blocks are documentation tests of the library, `text` blocks are formulas and file formats, and
-commands of `sh` blocks are listed here with the test that runs them. `pycon` blocks are Python sessions that
-need PyTorch; they have a test of their own.
+commands of `sh` blocks are listed here with the test that runs them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from program import COMMAND
@@ -77,29 +75,24 @@ def run_session(session: str, folder: Path) -> int:
     return len(commands)
 
 
-def run_python(text: str, name: str, variables: dict[str, Any]) -> dict[str, Any]:
-    """Runs a Python session and compares its output; returns its variables."""
-    session = doctest.DocTestParser().get_doctest(text, variables, name, name, 0)
-    assert session.examples, f"{name}: the block has no `>>>`"
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
-    runner.run(session, clear_globs=False)
-    assert runner.failures == 0
-    return session.globs
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)
-    variables: dict[str, Any] = {}
-    counts = dict.fromkeys(["console", "pycon", "python", "rust", "sh", "text"], 0)
+    variables: dict[str, object] = {}
+    parser, counts = doctest.DocTestParser(), dict.fromkeys(["console", "python", "rust", "sh", "text"], 0)
     for number, (language, text) in enumerate(blocks(name)):
         assert language in counts, f"{name}: block {number} is `{language}`, which nothing runs"
         counts[language] += 1
         if language == "console":
             assert run_session(text, tmp_path) > 0
-        elif language == "python":
-            variables = run_python(text, f"{name}[{number}]", variables)
+        elif language == "python" and not needs_torch(text):
+            session = parser.get_doctest(text, variables, f"{name}[{number}]", name, 0)
+            assert session.examples, f"{name}: block {number} has no `>>>`"
+            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+            runner.run(session, clear_globs=False)
+            variables = session.globs
+            assert runner.failures == 0
         elif language == "sh":
             for line in filter(None, text.splitlines()):
                 assert line.partition("#")[0].strip() in ELSEWHERE, line
@@ -107,16 +100,28 @@ def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pyte
         assert min(counts["console"], counts["python"], counts["rust"]) > 0
 
 
-WITH_TORCH = [name for name in FILES if any(language == "pycon" for language, _ in blocks(name))]
+def needs_torch(block: str) -> bool:
+    """Whether a block needs PyTorch; such blocks run in the environment that has it."""
+    return "torch" in block or "tensor(" in block
+
+
+WITH_TORCH = [
+    name for name in FILES if any(own == "python" and needs_torch(text) for own, text in blocks(name))
+]
 
 
 @pytest.mark.parametrize("name", WITH_TORCH)
-def test_blocks_with_torch_run_as_printed(name: str) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed; blocks with zhat.torch are not run")
-    variables: dict[str, Any] = {}
+def test_code_blocks_with_torch_run_as_printed(name: str) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed; its code blocks are not run")
+    variables: dict[str, object] = {}
     for number, (language, text) in enumerate(blocks(name)):
-        if language == "pycon":
-            variables = run_python(text, f"{name}[{number}]", variables)
+        if language == "python" and needs_torch(text):
+            session = doctest.DocTestParser().get_doctest(text, variables, f"{name}[{number}]", name, 0)
+            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+            runner.run(session, clear_globs=False)
+            variables = session.globs
+            assert session.examples
+            assert runner.failures == 0
 
 
 def test_rust_blocks_are_documentation_tests() -> None:

@@ -1,18 +1,19 @@
 """Values and derivatives of operations, as NumPy arrays.
 
-The value and the gradient come from `zhat.ops`. Write f_b for the value of item b, w for one weight per item and
-G(θ) = Σ_b w_b ∇f_b(θ) for the gradient. Automatic differentiation needs for a direction c
+The value and the gradient come from `zhat.ops`. Write f_b for the value of item b, w for one weight per item
+and G(θ) = Σ_b w_b ∇f_b(θ) for the gradient. Automatic differentiation needs for a direction c
 
 - `second`: ∇ of ⟨c, G⟩ with respect to θ and to w, that is Σ_b w_b H_b c and ⟨c, ∇f_b⟩
 - `third`: ∇ of ⟨d, Σ_b w_b H_b c⟩ with respect to θ and to w
 
-If f is log Z and scores are linear in θ, with features φ, the second derivatives are exact. The Hessian is the
-covariance of the features, H_b c = Cov_b(φ, ⟨c, φ⟩), and ⟨c, ∇f_b⟩ = E_b⟨c, φ⟩. With the distribution q of the
-parameters c, the cross-entropy is −E_b⟨c, φ⟩ + log Z_q, and its gradient with respect to θ is −H_b c.
+If f is log Z and scores are linear in θ, with features φ, the second derivatives are exact. The Hessian is
+the covariance of the features, H_b c = Cov_b(φ, ⟨c, φ⟩), and ⟨c, ∇f_b⟩ = E_b⟨c, φ⟩. With the distribution q
+of the parameters c, the cross-entropy is −E_b⟨c, φ⟩ + log Z_q, and its gradient with respect to θ is −H_b c.
 
-Otherwise these are directional derivatives, because H_b is symmetric: `second` is the derivative of G and f along
-c, and `third` the derivative of `second` along d. They are computed in float64 by central differences with halved
-steps that are extrapolated to step 0 (Ridders, 1982). The error is about 1e-11 of the largest entry.
+Otherwise these are directional derivatives, because H_b is symmetric: `second` is the derivative of G and f
+along c, and `third` the derivative of `second` along d. They are computed in float64 by central differences
+with halved steps that are extrapolated to step 0 (Ridders, 1982). The error is about 1e-11 of the largest
+entry.
 """
 
 from __future__ import annotations
@@ -108,7 +109,10 @@ def second(
         raise InputError("method: second derivatives need the method exact")
     directions = _masked(plan, arrays, directions)
     largest = _largest(directions)
-    if not math.isfinite(largest):
+    if not np.isfinite(weights).all():
+        values = record(operation, plan, arrays, options).values
+        weights = np.where(np.isfinite(weights) | np.isfinite(values), weights, 0.0)
+    if not (math.isfinite(largest) and np.isfinite(weights).all()):
         return [np.full_like(own, math.nan) for own in (*directions, weights)]
     if largest == 0:
         return [np.zeros_like(own) for own in (*directions, weights)]
@@ -189,8 +193,8 @@ def _along(
 def extrapolated(function: Callable[[float], list[Array]]) -> list[Array]:
     """The derivative of a function at 0, by central differences extrapolated to step 0.
 
-    The k-th difference has the step 0.25 · 2⁻ᵏ. The k-th row of Richardson's table is free of the powers 2, 4,
-    …, 2k of the step. It ends when rounding errors grow or the rows agree.
+    The k-th difference has the step 0.25 · 2⁻ᵏ. The k-th row of Richardson's table is free of the powers 2,
+    4, …, 2k of the step. It ends when rounding errors grow or the rows agree.
     """
     row: list[list[Array]] = []
     best: list[Array] = []
@@ -252,7 +256,7 @@ def _of_graph(
         weight = float(weights)
         found = model.factor_marginals(**how).value
         if isinstance(found, list):
-            return [weight * table for table in found]
+            return [weight * own.reshape(array.shape) for own, array in zip(found, arrays, strict=True)]
         own = {name: weight * array for name, array in vars(found).items() if array is not None}
         return type(found)(**own)
 

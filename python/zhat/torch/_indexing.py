@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
-from ._kinds import plan_of
 from .model import Model
-
-Tensor = torch.Tensor
 
 
 def own(model: Model, name: str) -> Tensor | None:
     """A parameter that every item has for itself, with an axis for the items."""
     tensor = model.tensors.get(name)
     return tensor.unsqueeze(0) if tensor is not None and model.single else tensor
+
+
+def needed(model: Model, name: str) -> Tensor:
+    """The same for a parameter that every model of the kind has."""
+    tensor = own(model, name)
+    assert tensor is not None
+    return tensor
 
 
 def items(table: Tensor) -> Tensor:
@@ -67,5 +72,4 @@ def below(name: str, numbers: Tensor, high: int) -> None:
 
 def state_axes(model: Model) -> int:
     """The number of axes of one state."""
-    part = plan_of(model.text).parts[0]
-    return 2 if part.kind.rows or part.flags.get("labelled") else 1
+    return 2 if model.kind.rows or model.settings.get("labelled") else 1

@@ -1,13 +1,14 @@
 """Kinds of models as lists of tensors.
 
-An operator takes tensors and texts, so a model is a list of tensors and a text that describes them: the kind, the
-names of the tensors in order, and the settings, such as `dependency-tree arcs roots lengths projective=0`. Two
-models are separated by ` | `. A factor graph also has `cardinalities=2,3` and `scopes=0;0,1`.
+An operator takes tensors and texts, so a model is a list of tensors and a text that describes them: the kind,
+the names of the tensors in order, and the settings, such as `dependency-tree arcs roots lengths
+projective=0`. Two models are separated by ` | `. A factor graph also has `cardinalities=2,3` and
+`scopes=0;0,1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -79,19 +80,24 @@ PAIRWISE = Kind(
 )
 FACTOR_GRAPH = Kind("factor-graph", FactorGraph, (), graph=True)
 
-KINDS = {
-    kind.name: kind for kind in (CHAIN, SEMI_MARKOV, DEPENDENCY, HYPERTREE, PAIRWISE, FACTOR_GRAPH)
-}
+KINDS = {kind.name: kind for kind in (CHAIN, SEMI_MARKOV, DEPENDENCY, HYPERTREE, PAIRWISE, FACTOR_GRAPH)}
 _BY_CLASS = {kind.make: kind for kind in KINDS.values()}
 
 
 def kind_of(make: object) -> Kind:
     """The kind of a class of models."""
-    found = _BY_CLASS.get(make)  # type: ignore[call-overload]
+    found: Kind | None = _BY_CLASS.get(make)  # type: ignore[call-overload]
     if found is None:
         known = ", ".join(f"zhat.{kind.make.__name__}" for kind in KINDS.values())  # type: ignore[attr-defined]
         raise InputError(f"kind: expected one of the classes {known}, found {make!r}")
     return found
+
+
+def axes_of(kind: Kind, first: str, settings: Mapping[str, int]) -> int:
+    """The number of axes that the first parameter of one item has; a batch has one more."""
+    if kind is DEPENDENCY:
+        return 2 + settings.get("labelled", 0)
+    return 3 if first == "spans" else 2
 
 
 @dataclass(frozen=True)
@@ -133,9 +139,7 @@ class Part:
     @cached_property
     def axes(self) -> int:
         """The number of axes of the first parameter of one item; a batch has one more."""
-        if self.kind is DEPENDENCY:
-            return 2 + self.flags.get("labelled", 0)
-        return 3 if self.kind is HYPERTREE and self.names[0] == "spans" else 2
+        return axes_of(self.kind, self.names[0], self.flags)
 
     def items(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """The shape of numbers: empty, or (B,) for a batch."""
@@ -169,7 +173,7 @@ class Plan:
     @cached_property
     def count(self) -> int:
         """The number of tensors of all models."""
-        return self.slices[-1].stop
+        return sum(len(part.names) for part in self.parts)
 
     @cached_property
     def real(self) -> tuple[int, ...]:
@@ -201,13 +205,12 @@ class TreeSizes(NamedTuple):
     symbols: int
 
 
-def tree_sizes(text: str, tensors: Sequence[Any]) -> TreeSizes:
+def tree_sizes(tensors: Mapping[str, Any], settings: Mapping[str, int]) -> TreeSizes:
     """The numbers of symbols of trees over words with these parameters."""
-    part = plan_of(text).parts[0]
-    shapes = {name: tensor.shape for name, tensor in zip(part.names, tensors, strict=False)}
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
     tags = shapes["words" if "words" in shapes else "spans"][-1]
     listed = "rule_symbols" in shapes
-    heads = [part.flags["heads"]] if "heads" in part.flags else []
+    heads = [settings["heads"]] if "heads" in settings else []
     if "words" not in shapes or len(shapes.get("spans", ())) == 4 - (len(shapes["words"]) == 2):
         heads.append(shapes["spans"][-1])
     if "rules" in shapes and not listed:
@@ -216,7 +219,7 @@ def tree_sizes(text: str, tensors: Sequence[Any]) -> TreeSizes:
     heads += [shapes["roots"][-1]] if "roots" in shapes else []
     heads += [shapes["symbol_embeddings"][-2]] if "symbol_embeddings" in shapes else []
     number = (heads or [tags])[0]
-    symbols = [part.flags["symbols"]] if "symbols" in part.flags else []
+    symbols = [settings["symbols"]] if "symbols" in settings else []
     if "rules" in shapes and not listed:
         symbols.append(shapes["rules"][-1])
     symbols += [shapes["rule_left"][-2]] if "rule_left" in shapes else []

@@ -1,8 +1,8 @@
 """Operators for best states, samples and relaxed samples, as padded tensors of integers.
 
-The shape of one state depends only on the shapes of the parameters: T positions of a chain, up to T segments of a
-semi-Markov chain, 2T − 1 nodes of a tree over words (with unary rules as many as the largest tree has). Numbers
-after the end of a state are −1; so are all numbers of a state that does not exist.
+The shape of one state depends only on the shapes of the parameters: T positions of a chain, up to T segments
+of a semi-Markov chain, 2T − 1 nodes of a tree over words (with unary rules as many as the largest tree has).
+Numbers after the end of a state are −1; so are all numbers of a state that does not exist.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def _array(found: Any) -> Array:
 def _drawn(part: Part, samples: Any) -> Any:
     """The numbers of samples, of one item or by item."""
     if getattr(samples, "log_weights", None) is not None:
-        raise InputError("method: its samples have weights, which tensors of states cannot hold; use zhat.sample")
+        raise InputError(
+            "method: its samples have weights, which tensors of states cannot hold; use zhat.sample"
+        )
     if part.kind is DEPENDENCY:
         return _labelled(samples)
     if part.kind is HYPERTREE:
@@ -161,7 +163,7 @@ def _relaxed_fake(tensors: list[torch.Tensor], model: str, n: int, temperature: 
     if part.kind is DEPENDENCY:
         soft = (steps, steps + 1, *first.shape[len(items) + 1 :])
     elif part.kind is HYPERTREE:
-        soft = (steps, steps, tree_sizes(model, tensors).symbols)
+        soft = (steps, steps, tree_sizes(dict(zip(part.names, tensors, strict=False)), part.flags).symbols)
     elif part.kind is SEMI_MARKOV:
         lengths = (*items, steps, tensors[part.names.index("segments")].shape[-2])
     hard = (*items, *_shape(part, tensors, _dynamic(part)))
@@ -225,14 +227,14 @@ def _no_second(ctx: Any, _: Any) -> Any:
 
 
 _MODEL = "Tensor[] tensors, str model"
+_HOW = "int n, float temperature, int seed"
 
 best = register("best", f"({_MODEL}, str options) -> Tensor", _best, _best_fake)
 k_best = register("k_best", f"({_MODEL}, int k, str options) -> Tensor", _k_best, _several_fake)
 sample = register("sample", f"({_MODEL}, int n, int seed, str options) -> Tensor", _sample, _sample_fake)
-_DRAWN = f"{_MODEL}, int n, float temperature, int seed"
 relaxed = register(
     "relaxed_sample",
-    f"({_DRAWN}) -> (Tensor, Tensor, Tensor, Tensor)",
+    f"({_MODEL}, {_HOW}) -> (Tensor, Tensor, Tensor, Tensor)",
     _relaxed,
     _relaxed_fake,
     _relaxed_setup,
@@ -240,7 +242,7 @@ relaxed = register(
 )
 relaxed_gradient = register(
     "relaxed_gradient",
-    f"(Tensor[] tensors, Tensor soft, Tensor lengths, Tensor record, {_DRAWN.partition(', ')[2]}) -> Tensor[]",
+    f"(Tensor[] tensors, Tensor soft, Tensor lengths, Tensor record, str model, {_HOW}) -> Tensor[]",
     _relaxed_gradient,
     _relaxed_gradient_fake,
     lambda ctx, inputs, output: None,

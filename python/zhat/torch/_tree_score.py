@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
-from ._indexing import Tensor, below, items, lengths_of, listed, own, precision, summed
+from ._indexing import below, items, lengths_of, listed, own, precision, summed
 from ._kinds import tree_sizes
 from .model import Model
 
 
 def tree_score(model: Model, nodes: Tensor) -> tuple[Tensor, Tensor]:
     """The score of trees whose nodes are (B, n, K, 3), and whether they are trees of the model."""
-    sizes = tree_sizes(model.text, list(model.tensors.values()))
+    sizes = tree_sizes(model.tensors, model.settings)
     words = _words(model)
     count = words.shape[1]
     if nodes.shape[0] != words.shape[0] or nodes.shape[3] != 3:
@@ -48,7 +49,9 @@ def tree_score(model: Model, nodes: Tensor) -> tuple[Tensor, Tensor]:
     possible = possible & heads & ((tag >= 0) | ~word).all(-1)
     head = symbol.clamp(max=sizes.heads - 1)
     value = summed(words[items(words), first, tag.clamp(min=0)], word)
-    value = value + summed(_rules(model, sizes.symbols, head, after(symbol), symbol.gather(-1, right)), divided)
+    value = value + summed(
+        _rules(model, sizes.symbols, head, after(symbol), symbol.gather(-1, right)), divided
+    )
     roots = model.tensors.get("roots")
     if roots is not None:
         own_roots = roots[head[..., 0]] if roots.dim() == 1 else roots[items(roots)[..., 0], head[..., 0]]

@@ -11,7 +11,7 @@ import torch
 from .. import sequence
 from ..errors import InputError
 from ..sparse import unpacked
-from ._kinds import FACTOR_GRAPH, HYPERTREE, Kind, kind_of
+from ._kinds import FACTOR_GRAPH, HYPERTREE, Kind, axes_of, kind_of
 
 
 class Model:
@@ -53,46 +53,57 @@ class Model:
                 tensor = _real(name, value, first)
                 self.tensors[name] = tensor
                 first = tensor if first is None else first
-        if first is None or own.real[0] not in self.tensors and own is not HYPERTREE:
+        if first is None or (own.real[0] not in self.tensors and own is not HYPERTREE):
             raise InputError(f"{own.real[0]}: is missing")
         for name in own.whole:
             value = parameters.pop(name, None)
             if value is not None:
                 self.tensors[name] = _whole(name, value)
         words = [own.name, *self.tensors]
+        settings: dict[str, int] = {}
         for name in own.settings:
             value = parameters.pop(name, None)
             if value is not None:
+                settings[name] = int(value)
                 words.append(f"{name}={int(value)}")
         for name in parameters:
             known = ", ".join((*own.real, *own.whole, *own.settings))
             raise InputError(f"{name}: is not a parameter of the kind {own.name}; known are {known}")
+        self.settings = settings
         self.text = " ".join(words)
 
     text: str
     """The description of the tensors for operators; see `zhat.torch._kinds`."""
 
+    settings: dict[str, int]
+    """The settings that are not tensors."""
+
+    cardinalities: list[int]
+    scopes: list[list[int]]
+    """The numbers of states and the scopes of a factor graph."""
+
     def _add_factors(
         self, cardinalities: Iterable[int] = (), factors: Iterable[tuple[Iterable[int], Any]] = ()
     ) -> str:
         """Adds the tables of a factor graph and returns its description."""
-        scopes, first = [], None
+        self.settings, self.scopes, first = {}, [], None
+        self.cardinalities = [int(size) for size in cardinalities]
         for f, (scope, values) in enumerate(factors):
             tensor = _real(f"factors[{f}]", values, first)
             self.tensors[f"factors[{f}]"] = tensor
             first = tensor if first is None else first
-            scopes.append(",".join([str(int(v)) for v in scope]))
+            self.scopes.append([int(v) for v in scope])
         if first is None:
             raise InputError("factors: a model of tensors needs at least one factor")
-        sizes = ",".join([str(int(size)) for size in cardinalities])
-        return " ".join(["factor-graph", *self.tensors, f"cardinalities={sizes}", f"scopes={';'.join(scopes)}"])
+        sizes = ",".join([str(size) for size in self.cardinalities])
+        scopes = ";".join([",".join([str(v) for v in scope]) for scope in self.scopes])
+        return " ".join(["factor-graph", *self.tensors, f"cardinalities={sizes}", f"scopes={scopes}"])
 
     @property
     def single(self) -> bool:
         """Whether the model is one item rather than a batch."""
-        from ._kinds import plan_of
-
-        return not plan_of(self.text).parts[0].items(list(self.tensors.values()))
+        first = next(iter(self.tensors))
+        return self.kind.graph or self.tensors[first].dim() == axes_of(self.kind, first, self.settings)
 
     def __repr__(self) -> str:
         """The kind and the shapes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from .._arguments import settings
 from ..errors import InputError
@@ -13,11 +14,9 @@ from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_M
 from .model import Model
 from .score import score
 
-Tensor = torch.Tensor
-
 
 class ChainMarginals(NamedTuple):
-    """The gradient of log Z with respect to the parameters of a `Chain`; `None` for those it does not have."""
+    """The gradient of log Z with respect to the parameters of a `Chain`; absent ones are `None`."""
 
     emissions: Tensor
     transitions: Tensor | None = None
@@ -133,10 +132,10 @@ def kl(p: Model, q: Model, *, checkpoint: bool = False) -> Tensor:
 def marginals(model: Model, **options: Any) -> Any:
     """The gradient of log Z with respect to each parameter, as a named tuple of tensors.
 
-    For scores these are expected counts: the probability of each state, arc or node, and the expected number of
-    times that a shared score is used, summed over the batch. For embeddings and low-rank factors they are the
-    gradient of log Z. The result is differentiable itself: a structured attention. A model without a state of
-    positive weight has marginals zero.
+    For scores these are expected counts: the probability of each state, arc or node, and the expected number
+    of times that a shared score is used, summed over the batch. For embeddings and low-rank factors they are
+    the gradient of log Z. The result is differentiable itself: a structured attention. A model without a
+    state of positive weight has marginals zero.
 
     >>> import torch, zhat.torch
     >>> emissions = torch.randn(4, 3, requires_grad=True)

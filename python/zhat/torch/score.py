@@ -8,16 +8,18 @@ A state is a tensor of integers, and numbers below 0 are padding:
 - trees over words: (K, 3), a row (first word, last word, symbol) per node, in the order of `zhat.ParseTree`
 - graphs: (V,), the state of each variable
 
-Several states of one model have one more axis in front of these, and states of a batch have one axis before all.
+Several states of one model have one more axis in front of these, and states of a batch have one axis before
+all.
 """
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
-from ._indexing import Tensor, below, integers, items, lengths_of, listed, own, precision, state_axes, summed
-from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV, plan_of
+from ._indexing import below, integers, items, lengths_of, listed, needed, own, precision, state_axes, summed
+from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV
 from ._tree_score import tree_score
 from .model import Model
 
@@ -37,7 +39,9 @@ def score(model: Model, states: Tensor) -> Tensor:
     several = found.dim() - (not single) == axes + 1
     if not several and found.dim() - (not single) != axes:
         what = "state" if single else "batch of states"
-        raise InputError(f"states: found shape {tuple(states.shape)}; one {what} has {axes + (not single)} axes")
+        raise InputError(
+            f"states: found shape {tuple(states.shape)}; one {what} has {axes + (not single)} axes"
+        )
     found = found if not single else found.unsqueeze(0)
     found = found if several else found.unsqueeze(1)
     value, possible = _SCORES[model.kind.name](model, found)
@@ -49,7 +53,7 @@ def score(model: Model, states: Tensor) -> Tensor:
 
 
 def _chain(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
-    emissions = own(model, "emissions")
+    emissions = needed(model, "emissions")
     steps, lengths = emissions.shape[1], lengths_of(model, emissions)
     if states.shape[0] != emissions.shape[0] or states.shape[2] != steps:
         raise InputError(f"states: found shape {tuple(states.shape)} for emissions {tuple(emissions.shape)}")
@@ -62,7 +66,7 @@ def _chain(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _semi_markov(model: Model, segments: Tensor) -> tuple[Tensor, Tensor]:
-    emissions = own(model, "emissions")
+    emissions = needed(model, "emissions")
     steps, lengths = emissions.shape[1], lengths_of(model, emissions)
     if segments.shape[0] != emissions.shape[0] or segments.shape[3] != 2:
         raise InputError(f"states: found shape {tuple(segments.shape)}, expected rows (state, length)")
@@ -143,8 +147,7 @@ def _transitions(model: Model, before: Tensor, after: Tensor, step: Tensor) -> T
 
 
 def _dependency(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
-    arcs, roots = own(model, "arcs"), own(model, "roots")
-    settings = plan_of(model.text).parts[0].flags
+    arcs, roots = needed(model, "arcs"), own(model, "roots")
     lengths = lengths_of(model, arcs)
     words = arcs.shape[1]
     if states.shape[0] != arcs.shape[0] or states.shape[2] != words:
@@ -163,7 +166,7 @@ def _dependency(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
         place = (*place, labels.clamp(0, table.shape[3] - 1))  # type: ignore[assignment]
     value = summed(table[place], used)
     possible = ((states.flatten(3).amin(-1) if states.dim() == 4 else states) >= 0).logical_or(~used).all(-1)
-    projective, single_root = settings.get("projective", True), settings.get("single_root", False)
+    projective, single_root = model.settings.get("projective", 1), model.settings.get("single_root", 0)
     heads = torch.where(used, heads.clamp(0, words), 0)
     return value, possible & _is_tree(heads, used, lengths, bool(projective), bool(single_root))
 
@@ -209,17 +212,18 @@ def _pairwise(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _factors(model: Model, states: Tensor) -> tuple[Tensor, Tensor]:
-    part = plan_of(model.text).parts[0]
-    if states.shape[2] != len(part.cardinalities):
-        raise InputError(f"states: found shape {tuple(states.shape)} for {len(part.cardinalities)} variables")
+    if states.shape[2] != len(model.cardinalities):
+        raise InputError(
+            f"states: found shape {tuple(states.shape)} for {len(model.cardinalities)} variables"
+        )
     tables = list(model.tensors.values())
     value = torch.zeros(states.shape[:2], dtype=precision(tables[0]))
-    for v, size in enumerate(part.cardinalities):
+    for v, size in enumerate(model.cardinalities):
         below("states", states[..., v], size)
     possible = (states >= 0).all(-1)
     states = states.clamp(min=0)
-    for table, scope in zip(tables, part.scopes, strict=True):
-        sizes = [part.cardinalities[v] for v in scope]
+    for table, scope in zip(tables, model.scopes, strict=True):
+        sizes = [model.cardinalities[v] for v in scope]
         place = tuple(states[..., v] for v in scope)
         value = value + (table.reshape(sizes)[place] if scope else table.reshape(())).to(value.dtype)
     return value, possible
