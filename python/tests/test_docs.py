@@ -110,6 +110,9 @@ WITH_TORCH = [
 ]
 
 
+# PyTorch warns of how torch-struct and pytorch-crf use it.
+@pytest.mark.filterwarnings("ignore:.*does not define `arg_constraints`")
+@pytest.mark.filterwarnings("ignore:where received a uint8 condition tensor")
 @pytest.mark.parametrize("name", WITH_TORCH)
 def test_code_blocks_with_torch_run_as_printed(name: str) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed; its code blocks are not run")

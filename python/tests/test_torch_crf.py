@@ -14,6 +14,9 @@ import zhat
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed; zhat.torch is not tested")
 zt: Any = pytest.importorskip("zhat.torch")
 
+# PyTorch warns of how pytorch-crf uses it.
+pytestmark = pytest.mark.filterwarnings("ignore:where received a uint8 condition tensor")
+
 LENGTHS = [4, 1, 3]
 
 

@@ -22,6 +22,9 @@ import zhat
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed; zhat.torch is not tested")
 struct: Any = pytest.importorskip("zhat.torch.struct")
 
+# PyTorch warns of how torch-struct uses it.
+pytestmark = pytest.mark.filterwarnings("ignore:.*does not define `arg_constraints`")
+
 INF = float("inf")
 
 

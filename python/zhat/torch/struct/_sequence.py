@@ -95,7 +95,7 @@ class HMM(LinearChainCRF):
     >>> emission = torch.tensor([[0.8, 0.3], [0.2, 0.7]]).log()     # a row per symbol
     >>> dist = zhat.torch.struct.HMM(transition, emission, torch.tensor([0.5, 0.5]).log(), [[0, 1, 1]])
     >>> dist.from_event(dist.argmax)[0].tolist()
-    [[0, 1, 1]]
+    [[1, 1, 1]]
     """
 
     def __init__(
