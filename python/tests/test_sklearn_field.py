@@ -159,7 +159,7 @@ def test_values_that_training_did_not_have() -> None:
     for query in (model.score_samples, model.transform, model.score):
         with pytest.raises(zhat.InputError, match=message):
             query([["a", 1], [None, 2], ["c", 2]])
-    with pytest.raises(zhat.InputError, match="row 0: column x1 has the value 3.*bins=10"):
+    with pytest.raises(zhat.InputError, match=r"row 0: column x1 has the value 3.*bins=10"):
         model.transform([["a", 3]])
     model.set_params(handle_unknown="missing")
     assert model.transform([["c", 2], ["a", 7]]).tolist() == [["b", 2], ["a", 1]]
@@ -175,7 +175,7 @@ def test_categories_that_are_given() -> None:
     rows = [["c", 1.0], ["c", None], ["a", 2.0]]
     want = [np.log(p[2, 0]), np.log(p[2].sum()), np.log(p[0, 1])]
     np.testing.assert_allclose(model.score_samples(rows), want, atol=1e-9)
-    assert -20 < want[1] < want[2]
+    assert 0 < p[2].sum() < p[1].sum()
     with pytest.raises(zhat.InputError, match="row 1: column x0 has the value 'b'"):
         MarkovRandomField(categories=[["a"], None]).fit(table)
     dropped = MarkovRandomField(categories=[["a"], None], handle_unknown="missing").fit(table)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._categories import objects
 from ._frames import library
 from .errors import InputError
+from .learning import _is_missing
 
 T = TypeVar("T", bound="Transformer")
 
@@ -86,7 +87,9 @@ class Transformer:
 
 def _series(frames: Any, column: NDArray[Any], kind: Any, index: dict[str, Any]) -> Any:
     """A column of a frame, of type `kind` if that can hold its values."""
-    values = column.tolist() if column.dtype.kind in "OU" else column
+    values: Any = column
+    if column.dtype.kind in "OU":
+        values = [None if _is_missing(value) else value for value in column.tolist()]
     if kind is not None:
         try:
             return frames.Series(values, dtype=kind, **index)
