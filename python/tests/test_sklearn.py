@@ -301,6 +301,8 @@ def test_what_cannot_be_used_is_refused() -> None:
         ({"categories": ["ab", None, None]}, "list of values for column sky"),
         ({"method_options": 3}, "method_options: expected a dict"),
         ({"method_options": {"sampels": 3}}, "sampels"),
+        ({"method_options": {"l2": 3}}, "method_options: 'l2' is not an option of a method"),
+        ({"method_options": {3: 3}}, "method_options: expected a text, found 3"),
         ({"method": "magic"}, "magic"),
         ({"structure": [("sky", "snow")]}, "snow"),
         ({"most_states": 2}, "column sky has 3 different values, more than most_states = 2"),

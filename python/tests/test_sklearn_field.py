@@ -118,7 +118,7 @@ def test_approximate_methods_have_options() -> None:
     model = MarkovRandomField(
         "chow-liu+2", method="importance", method_options={"samples": 4000}, iterations=300
     )
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="stopped after 300 iterations"):
         model.fit(table)
     assert model.fitted_.log_likelihood.method == "importance"
     gaps = table.astype(float)

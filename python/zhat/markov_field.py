@@ -20,6 +20,9 @@ from .learning import Coded, Fitted, _check_missing, fit, impute, score
 from .model import FactorGraph
 from .runtime import Progress, config
 
+# Arguments of the functions that take the options of a method.
+_OF_QUERIES = ("table", "model", "header", "encoding", "ignore", "input", "given", "partial")
+
 
 class MarkovRandomField(Transformer, Estimator):
     """A Markov random field over the columns of a table: densities, samples, and missing values filled in.
@@ -187,8 +190,13 @@ class MarkovRandomField(Transformer, Estimator):
             raise InputError(f'handle_unknown: expected "error" or "missing", found {self.handle_unknown!r}')
         if self.bins is not None:
             integer("bins", self.bins, 2)
-        if self.method_options is not None and not isinstance(self.method_options, Mapping):
-            raise InputError(f"method_options: expected a dict, found {self.method_options!r}")
+        options = {} if self.method_options is None else self.method_options
+        if not isinstance(options, Mapping):
+            raise InputError(f"method_options: expected a dict, found {options!r}")
+        for name in options:
+            if name in (*self._parameters(), *_OF_QUERIES):
+                raise InputError(f"method_options: {name!r} is not an option of a method")
+            text("method_options", name)
 
     def _weights(self, sample_weight: ArrayLike | None, given: Cells) -> NDArray[np.int64] | None:
         numbers = row_weights(sample_weight, given.rows)
