@@ -161,7 +161,7 @@ class Categories:
             names = _state_names(self.values)
         else:
             ends = ["-inf", *(str(float(edge)) for edge in self.edges), "inf"]
-            names = [f"[{a}, {b})" for a, b in pairwise(ends)]
+            names = [f"{'(' if a == '-inf' else '['}{a}, {b})" for a, b in pairwise(ends)]
         return [*names, MISSING_STATE] if self.gap else names
 
     @classmethod
