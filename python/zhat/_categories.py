@@ -16,7 +16,9 @@ from .errors import InputError
 from .learning import MISSING_STATE, _is_missing, _state_names
 
 Codes = NDArray[np.int64]
-"""One code per row; -1 is a missing value."""
+"""One code per row; a negative one is not a category."""
+
+MISSING, UNKNOWN = -1, -2
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class Cells:
     def rows(self) -> int:
         """The number of rows."""
         return len(self.columns[0])
+
+    def of(self, rows: NDArray[np.bool_]) -> Cells:
+        """The cells of some rows."""
+        return Cells([column[rows] for column in self.columns], self.names)
 
     @property
     def labels(self) -> list[str]:
@@ -87,8 +93,8 @@ def _checked(given: Cells) -> Cells:
 
 
 def distinct(column: NDArray[Any]) -> tuple[NDArray[Any], Codes]:
-    """The different values in ascending order, and the place of every row's value; −1 if it is missing."""
-    codes = np.full(len(column), -1, dtype=np.int64)
+    """The different values in ascending order, and the place of every row's value, or `MISSING`."""
+    codes = np.full(len(column), MISSING, dtype=np.int64)
     if column.dtype.kind in "fiub":
         known = ~np.isnan(column) if column.dtype.kind == "f" else np.ones(len(column), dtype=bool)
         values, codes[known] = np.unique(column[known], return_inverse=True)
@@ -107,7 +113,7 @@ def distinct(column: NDArray[Any]) -> tuple[NDArray[Any], Codes]:
     found = list(places)
     order = _in_order(found)
     rank = np.empty(len(found) + 1, dtype=np.int64)
-    rank[order], rank[-1] = np.arange(len(found)), -1
+    rank[order], rank[MISSING] = np.arange(len(found)), MISSING
     return objects(found[i] for i in order), rank[codes]
 
 
@@ -170,21 +176,13 @@ class Categories:
         name: str,
         column: NDArray[Any],
         weights: NDArray[np.int64] | None,
-        given: Any,
         bins: int | None,
         gap: bool,
     ) -> Categories:
-        """The categories that occur in a column, those given, or bins of about equal weight."""
+        """The categories that occur in a column, or bins of about equal weight."""
         values, codes = distinct(column)
         gap = gap and bool((codes < 0).any())
-        if given is not None:
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise InputError(f"categories: expected a list of values for column {name}, found {given!r}")
-            listed = list(given)
-            if not listed:
-                raise InputError(f"categories: expected at least one value for column {name}")
-            values = distinct(_array([listed])[0])[0]
-        elif bins is not None and len(values) > bins:
+        if bins is not None and len(values) > bins:
             numbers = _numbers(values)
             if numbers is not None:
                 known = codes >= 0
@@ -216,33 +214,33 @@ class Categories:
         medians = np.searchsorted(ends, before + (after - before + 1) // 2, side="left")
         return cls(name, values[medians], numbers[first[1:]], gap)
 
-    def codes(self, column: NDArray[Any], unknown: str) -> Codes:
-        """The codes of a column; a value that is not a category is an error, or missing."""
+    def codes(self, column: NDArray[Any], refuse: bool) -> Codes:
+        """The codes of a column; a value that is not a category is an error, or `UNKNOWN`."""
         if self.edges is not None:
             numbers = _numbers(column)
             if numbers is None:
                 raise InputError(f"X: column {self.name}: expected numbers, as in the training data")
             codes = np.searchsorted(self.edges, numbers, side="right").astype(np.int64)
-            codes[np.isnan(numbers)] = -1
+            codes[np.isnan(numbers)] = MISSING
         else:
             values, found = distinct(column)
             places = {value: code for code, value in enumerate(self.values.tolist())}
-            own = [places.get(value, -2) for value in values.tolist()]
-            codes = np.array([*own, -1], dtype=np.int64)[found]
-            if unknown == "error" and (codes == -2).any():
-                row = int(np.argmax(codes == -2))
+            own = [places.get(value, UNKNOWN) for value in values.tolist()]
+            codes = np.array([*own, MISSING], dtype=np.int64)[found]
+            if refuse and (codes == UNKNOWN).any():
+                row = int(np.argmax(codes == UNKNOWN))
                 value = values.tolist()[found[row]]
                 raise InputError(
                     f"X: row {row}: column {self.name} has the value {value!r}, which is not one of its "
                     f"{len(self.values)} categories{self._hint(column)}"
                 )
         if self.gap:
-            codes[codes == -1] = len(self.values)
-        return np.maximum(codes, -1)
+            codes[codes == MISSING] = len(self.values)
+        return codes
 
     def _hint(self, column: NDArray[Any]) -> str:
         number = ", bins=10 makes intervals of numbers" if _numbers(column) is not None else ""
-        return f'; handle_unknown="missing" treats such values as missing{number}'
+        return f'; handle_unknown="ignore" leaves such values in place{number}'
 
     def decoded(self, codes: Codes) -> NDArray[Any]:
         """The values of codes; a missing value is NaN among numbers, and otherwise None."""
@@ -257,12 +255,8 @@ def filled(column: NDArray[Any], gaps: NDArray[np.bool_], values: NDArray[Any]) 
     """The column with `values` in the place of its gaps, in its own type if that can hold them."""
     if not gaps.any():
         return column
-    kind = column.dtype
-    if kind.kind in "fiu" and values.dtype.kind in "fiu":
-        whole = bool((values == np.round(values)).all())
-        kind = kind if whole or kind.kind == "f" else np.result_type(kind, values.dtype)
-    elif kind != values.dtype:
-        kind = np.dtype(object)
+    # Only numbers with a decimal point and objects can be missing.
+    kind = column.dtype if column.dtype.kind == "f" and values.dtype.kind in "fiu" else np.dtype(object)
     made = column.astype(kind)
     made[gaps] = values.astype(kind)
     return made

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._arguments import FilePath, integer, text
-from ._categories import Categories, Cells, Codes, cells, distinct, filled
+from ._categories import MISSING, Categories, Cells, Codes, cells, distinct, filled
 from ._estimator import Estimator, convergence_warning, not_fitted
 from ._inputs import check_features
 from ._output import Transformer
@@ -28,22 +28,21 @@ class MarkovRandomField(Transformer, Estimator):
     """A Markov random field over the columns of a table: densities, samples, and missing values filled in.
 
     `X` is an array, a list of rows, or a pandas or polars frame. Every column has categories: its different
-    values, in ascending order. `None`, NaN and masked entries are missing values. The model is that of
-    `zhat.fit`, whose parameters have the same names and defaults here; `structure` defines which columns
-    interact, by rule or as pairs of names or numbers. The others are:
+    values in the training rows, in ascending order. `None`, NaN and masked entries are missing values. The
+    model is that of `zhat.fit`, whose parameters have the same names and defaults here; `structure` defines
+    which columns interact, by rule or as pairs of names or numbers. The others are:
 
-    - `categories`: "auto", or a list with the possible values of every column, or None for those found in the
-      training data.
     - `bins`: a column of numbers with more than this many different values is cut at quantiles into at most
       `bins` intervals, which are its categories. The value of an interval is the median of its training
       values, and the outer intervals have no end.
-    - `handle_unknown`: "error", or "missing" to treat a value that is not a category as missing.
+    - `handle_unknown`: "error", or "ignore" for a value that is not a category: it stays in place and says
+      nothing about the rest of its row.
     - `missing`: what training does with missing values. "drop" leaves out their rows, "refuse" makes them an
       error, also after training, and "state" makes missing a category of its own, which is not filled in.
     - `method_options`: options of `method`, such as `{"samples": 1000}`. The method is used for training,
       likelihoods and imputation.
 
-    The log-likelihood of a row with missing values is that of its other values. `X` needs no `y`.
+    The log-likelihood of a row with missing or ignored values is that of its other values.
 
     After `fit`: `model_` (a `zhat.FactorGraph`, with every query), `fitted_` (a `zhat.Fitted`),
     `categories_` and `bin_edges_` (one entry per column), `n_iter_`, `converged_`, `n_features_in_`, and
@@ -75,7 +74,6 @@ class MarkovRandomField(Transformer, Estimator):
         self,
         structure: str | Iterable[tuple[int | str, int | str]] = "chow-liu",
         *,
-        categories: str | Sequence[Iterable[Any] | None] = "auto",
         bins: int | None = None,
         handle_unknown: str = "error",
         method: str = "auto",
@@ -97,7 +95,6 @@ class MarkovRandomField(Transformer, Estimator):
     ) -> None:
         """Stores the parameters; `fit` checks them."""
         self.structure = structure
-        self.categories = categories
         self.bins = bins
         self.handle_unknown = handle_unknown
         self.method = method
@@ -139,10 +136,11 @@ class MarkovRandomField(Transformer, Estimator):
         if self.missing == "refuse":
             _refuse_missing(given)
         if weights is not None:
-            given = Cells([column[weights > 0] for column in given.columns], given.names)
-            weights = weights[weights > 0]
-        encoders = self._categories(given, weights)
-        codes = self._codes(encoders, given)
+            given, weights = given.of(weights > 0), weights[weights > 0]
+        whole = self._training(given)
+        encoders = self._categories(given.of(whole), None if weights is None else weights[whole])
+        # A value outside of the training rows is in a row that is dropped, because of another column.
+        codes = [np.maximum(column, MISSING) for column in self._codes(encoders, given, False)]
         if weights is not None:
             codes = [np.repeat(column, weights) for column in codes]
         found = fit(
@@ -186,8 +184,8 @@ class MarkovRandomField(Transformer, Estimator):
 
     def _check_parameters(self) -> None:
         _check_missing(self.missing)
-        if self.handle_unknown not in ("error", "missing"):
-            raise InputError(f'handle_unknown: expected "error" or "missing", found {self.handle_unknown!r}')
+        if self.handle_unknown not in ("error", "ignore"):
+            raise InputError(f'handle_unknown: expected "error" or "ignore", found {self.handle_unknown!r}')
         if self.bins is not None:
             integer("bins", self.bins, 2)
         options = {} if self.method_options is None else self.method_options
@@ -218,19 +216,9 @@ class MarkovRandomField(Transformer, Estimator):
 
     def _categories(self, given: Cells, weights: NDArray[np.int64] | None) -> list[Categories]:
         """The categories of every column of the training data."""
-        count = len(given.columns)
-        listed: list[Any] = [None] * count
-        if not isinstance(self.categories, str):
-            listed = list(self.categories)
-            if len(listed) != count:
-                raise InputError(
-                    f"categories: expected one entry per column, found {len(listed)} for {count} columns"
-                )
-        elif text("categories", self.categories) != "auto":
-            raise InputError(f'categories: expected "auto" or one list per column, found {self.categories!r}')
         found = [
-            Categories.of(name, column, weights, own, self.bins, self.missing == "state")
-            for name, column, own in zip(given.labels, given.columns, listed, strict=True)
+            Categories.of(name, column, weights, self.bins, self.missing == "state")
+            for name, column in zip(given.labels, given.columns, strict=True)
         ]
         most = integer("most_states", self.most_states)
         for own in found:
@@ -241,11 +229,21 @@ class MarkovRandomField(Transformer, Estimator):
                 )
         return found
 
-    def _codes(self, encoders: list[Categories], given: Cells) -> list[Codes]:
-        return [
-            own.codes(column, self.handle_unknown)
-            for own, column in zip(encoders, given.columns, strict=True)
-        ]
+    def _training(self, given: Cells) -> NDArray[np.bool_]:
+        """Whether training uses a row."""
+        rows = np.ones(given.rows, dtype=bool)
+        if self.missing == "drop":
+            for column in given.columns:
+                rows &= distinct(column)[1] >= 0
+            if not rows.any():
+                raise InputError(
+                    'X: every row has a missing value, so missing="drop" leaves no row; missing="state" '
+                    "makes missing a category"
+                )
+        return rows
+
+    def _codes(self, encoders: list[Categories], given: Cells, refuse: bool) -> list[Codes]:
+        return [own.codes(column, refuse) for own, column in zip(encoders, given.columns, strict=True)]
 
     def _how(self) -> dict[str, Any]:
         """The method, its options and the budget."""
@@ -267,7 +265,7 @@ class MarkovRandomField(Transformer, Estimator):
         if self.missing == "refuse":
             _refuse_missing(given)
         given = Cells(given.columns, None if names is None else names.tolist())
-        return given, self._codes(self._encoders, given)
+        return given, self._codes(self._encoders, given, self.handle_unknown == "error")
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """The log-likelihood of every row, in nats; that of the values which are not missing.
@@ -303,10 +301,10 @@ class MarkovRandomField(Transformer, Estimator):
     def transform(self, X: Any) -> Any:
         """The rows with every missing value replaced by the most probable one given its row.
 
-        Other values stay as they are. The container is that of `set_output`, by default an array.
+        All other values stay as they are. The container is that of `set_output`, by default an array.
         """
         given, codes = self._read(X)
-        gaps = np.any([column < 0 for column in codes], axis=0)
+        gaps = np.any([column == MISSING for column in codes], axis=0)
         if not gaps.any():
             return self._output(given.columns, X)
         rows, places = _different_rows(codes, gaps)
@@ -317,7 +315,8 @@ class MarkovRandomField(Transformer, Estimator):
         ):
             number = {state: i for i, state in enumerate(own.states)}
             best = np.array([number[state] for state in states], dtype=np.int64)[places]
-            columns.append(filled(column, code < 0, own.decoded(best[code[gaps] < 0])))
+            empty = code == MISSING
+            columns.append(filled(column, empty, own.decoded(best[empty[gaps]])))
         return self._output(columns, X)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
@@ -368,5 +367,6 @@ def _coded(encoders: list[Categories], codes: list[Codes]) -> dict[str, Coded]:
 
 def _different_rows(codes: list[Codes], chosen: NDArray[np.bool_]) -> tuple[Codes, NDArray[np.int64]]:
     """The different ones of the chosen rows, and the place of each chosen row among them."""
-    rows, places = np.unique(np.column_stack(codes)[chosen], axis=0, return_inverse=True)
+    matrix = np.maximum(np.column_stack(codes)[chosen], MISSING)
+    rows, places = np.unique(matrix, axis=0, return_inverse=True)
     return rows, places.ravel()
