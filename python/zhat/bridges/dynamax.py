@@ -64,8 +64,8 @@ def to_dynamax(model: Hmm) -> Any:
     geometric(model, "dynamax")
     kind, emissions = _fields(model)
     place = "dynamax.hidden_markov_model.models."
-    array = library("jax.numpy").asarray
     module = library(place + _MODULES[kind])
+    array = library("jax.numpy").asarray
     initial = library(place + "initial").ParamsStandardHMMInitialState(probs=array(model.startprob_))
     transitions = library(place + "transitions").ParamsStandardHMMTransitions(
         transition_matrix=array(model.transmat_)
