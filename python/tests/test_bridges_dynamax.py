@@ -83,7 +83,7 @@ def test_scales_are_standard_deviations() -> None:
 def params(**fields: Any) -> Any:
     emissions = namedtuple("Emissions", list(fields))(**fields)
     rows = namedtuple("Rows", "transition_matrix")(np.full((2, 2), 0.5))
-    Params = namedtuple("Params", "initial transitions emissions")  # noqa: N806
+    Params = namedtuple("Params", "initial transitions emissions")
     return Params(namedtuple("Initial", "probs")(np.full(2, 0.5)), rows, emissions)
 
 
