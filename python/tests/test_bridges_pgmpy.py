@@ -59,7 +59,7 @@ def own_marginals(model: Any, evidence: dict[str, Any]) -> dict[str, Any]:
     for name in model.nodes():
         if name not in evidence:
             answer = engine.query([name], evidence=evidence or None, show_progress=False)
-            found[name] = answer.values
+            found[name] = answer.values / answer.values.sum()  # weights for a Markov network
     return found
 
 

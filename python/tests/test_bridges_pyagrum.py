@@ -13,8 +13,9 @@ from bridge_models import Discrete, possible_evidence, random_field, random_netw
 import zhat
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # its compiled module warns about itself
+    warnings.simplefilter("ignore")  # its compiled modules warn about themselves
     gum: Any = pytest.importorskip("pyagrum", reason="pyAgrum is not installed")
+    gum.MarkovRandomField()  # loads another one
 
 
 def network_of(model: Discrete) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ def from_pyagrum(model: Any) -> FactorGraph:
     `RangeVariable` from 0 have no names; those of other variables are named by their labels. The result of a
     Bayesian network can be saved as a `.bif` file.
     """
-    gum = library("pyagrum")
+    gum = _pyagrum()
     if not isinstance(model, (gum.BayesNet, gum.MarkovRandomField)):
         raise InputError(
             f"model: expected a BayesNet or a MarkovRandomField of pyAgrum, found {type(model).__name__}"
@@ -34,9 +35,22 @@ def from_pyagrum(model: Any) -> FactorGraph:
     return factor_graph(states, [_values(model.factor(scope)) for scope in model.factors()])
 
 
+def _pyagrum() -> Any:
+    """The library, with both kinds of models loaded.
+
+    Its compiled modules, which it loads on first use, warn about themselves. If the user turned warnings into
+    errors, they would end the process.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gum = library("pyagrum")
+        gum.BayesNet(), gum.MarkovRandomField()
+    return gum
+
+
 def to_pyagrum(model: FactorGraph, network: bool | None = None) -> Any:
     """The model for pyAgrum; see `FactorGraph.to_pyagrum`."""
-    gum = library("pyagrum")
+    gum = _pyagrum()
     names = variable_names(model)
     try:
         if is_network(model, network):
