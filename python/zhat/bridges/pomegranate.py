@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..hidden_markov import Hmm
 from ..model import FactorGraph
 from ._graph import declared_network, is_network, weights
-from ._hmm import Array, double, full_covariances, geometric, rows, variances
+from ._hmm import Array, double, full_covariances, geometric, parameter, rows, variances
 
 
 def from_pomegranate(
@@ -74,6 +74,8 @@ def _graph(
         parents[place[id(child)]].append(place[id(parent)])
     tables = []
     for v, part in enumerate(parts):
+        if part.probs is None:
+            raise InputError(f"model: distribution {v} has no probabilities; fit the model first")
         if len(part.probs) != 1:
             raise InputError(f"model: distribution {v} has {len(part.probs)} columns; expected one")
         table = double(part.probs[0])
@@ -89,7 +91,7 @@ def _graph(
 
 def _hmm(model: Any) -> Hmm:
     parts = list(model.distributions)
-    start, edges = np.exp(double(model.starts)), np.exp(double(model.edges))
+    start, edges = np.exp(parameter(model, "starts")), np.exp(parameter(model, "edges"))
     ends = np.exp(double(model.ends)) if model.ends is not None else np.ones(len(parts))
     left = edges.sum(axis=1)
     if np.ptp(ends) > 1e-6 or np.ptp(left) > 1e-5:
@@ -108,12 +110,12 @@ def _emissions(parts: list[Any]) -> dict[str, Any]:
             f"model: the states have distributions of several kinds: {kind}, {', '.join(others)}"
         )
     if kind == "Categorical":
-        probabilities = np.stack([double(part.probs) for part in parts])
+        probabilities = np.stack([parameter(part, "probs") for part in parts])
         if probabilities.shape[1] != 1:
             raise InputError(f"model: {probabilities.shape[1]} categorical columns; an Hmm has one")
         return {"emissionprob": rows(probabilities[:, 0])}
     if kind == "Poisson":
-        return {"rates": np.stack([double(part.lambdas) for part in parts])}
+        return {"rates": np.stack([parameter(part, "lambdas") for part in parts])}
     if kind == "Normal":
         return _normals(parts)
     if kind == "GeneralMixtureModel":
@@ -125,7 +127,7 @@ def _emissions(parts: list[Any]) -> dict[str, Any]:
         found = _normals([one for own in components for one in own])
         for name in ("means", "covars"):
             found[name] = found[name].reshape(len(parts), len(components[0]), *found[name].shape[1:])
-        return found | {"weights": rows(np.stack([double(part.priors) for part in parts]))}
+        return found | {"weights": rows(np.stack([parameter(part, "priors") for part in parts]))}
     raise InputError(
         f"model: states with distributions of the kind {kind} cannot be converted; "
         "expected Categorical, Normal, Poisson or GeneralMixtureModel"
@@ -137,7 +139,7 @@ def _normals(parts: list[Any]) -> dict[str, Any]:
     forms = {part.covariance_type for part in parts}
     if len(forms) > 1 or not forms <= {"full", "diag"}:
         raise InputError(f"model: covariances of the kinds {sorted(forms)}; expected all full, or all diag")
-    means, covars = (np.stack([double(getattr(part, name)) for part in parts]) for name in ("means", "covs"))
+    means, covars = (np.stack([parameter(part, name) for part in parts]) for name in ("means", "covs"))
     return {"means": means, "covars": covars, "covariance": {"full": "full", "diag": "diagonal"}[forms.pop()]}
 
 
@@ -164,4 +166,8 @@ def _dense_hmm(model: Hmm) -> Any:
         else:
             parts = normals(means, covars)
     hmms = library("pomegranate.hmm")
-    return hmms.DenseHMM(parts, edges=_tensor(model.transmat_), starts=_tensor(model.startprob_))
+    # Without end probabilities, pomegranate takes the model for one that is not trained yet.
+    ends = np.full(len(parts), 1 / len(parts))
+    return hmms.DenseHMM(
+        parts, edges=_tensor(model.transmat_), starts=_tensor(model.startprob_), ends=_tensor(ends)
+    )
