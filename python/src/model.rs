@@ -182,7 +182,11 @@ impl Model {
     #[getter]
     fn uncertain_evidence(&self) -> PyResult<Vec<usize>> {
         let graph = self.graph()?;
-        Ok(graph.uncertain_evidence().iter().filter_map(|&f| graph.factor(f).scope.first().copied()).collect())
+        Ok(graph
+            .uncertain_evidence()
+            .iter()
+            .filter_map(|&f| graph.factor(f).scope.first().copied())
+            .collect())
     }
 
     /// The names, if the model has any.

@@ -17,7 +17,11 @@ STATES = [["blue", "grey", "dark"], ["no", "yes"], None]
 
 def weather() -> zhat.FactorGraph:
     rng = np.random.default_rng(5)
-    factors = [((0, 1), rng.normal(size=(3, 2))), ((1, 2), rng.normal(size=(2, 4))), ((2, 0), rng.normal(size=(4, 3)))]
+    factors = [
+        ((0, 1), rng.normal(size=(3, 2))),
+        ((1, 2), rng.normal(size=(2, 4))),
+        ((2, 0), rng.normal(size=(4, 3))),
+    ]
     return zhat.FactorGraph([3, 2, 4], factors, names=NAMES, state_names=STATES)
 
 
@@ -41,7 +45,7 @@ def summed(model: zhat.FactorGraph, weights: list[Any]) -> tuple[float, list[Any
         ({"sky": frozenset(["dark", 0])}, [[1, 0, 1], [1, 1], [1] * 4]),
         ({"rain": [0.8, 0.2]}, [[1] * 3, [0.8, 0.2], [1] * 4]),
         ({"rain": np.array([3, 0], np.int32)}, [[1] * 3, [3, 0], [1] * 4]),
-        ({"wet": np.float32([0.5, 0.0, 2.0, 0.25])[::-1]}, [[1] * 3, [1, 1], [0.25, 2.0, 0.0, 0.5]]),
+        ({"wet": np.array([0.5, 0.0, 2.0, 0.25], np.float32)[::-1]}, [[1] * 3, [1, 1], [0.25, 2.0, 0.0, 0.5]]),
         ({"wet": (1, 2, 3, 4), "rain": "yes", "sky": {"blue", "dark"}}, [[1, 0, 1], [0, 1], [1, 2, 3, 4]]),
         ({"rain": {"yes"}}, [[1] * 3, [0, 1], [1] * 4]),
         ({"rain": {"yes", "no"}}, [[1] * 3, [1, 1], [1] * 4]),
@@ -145,6 +149,6 @@ def test_trees_and_pairwise_graphs_take_sets_and_likelihoods() -> None:
 
 
 def test_other_kinds_name_the_evidence_that_they_take() -> None:
-    ranking = zhat.generate.permutation(size=3)
+    ranking = zhat.generate.space("permutation", size=3)
     with pytest.raises(zhat.InputError):
-        ranking.condition({0: [1, 2]})
+        ranking.log_partition(given={0: [1, 2]})

@@ -46,9 +46,7 @@ class Batched(Model[Any, Any, Any, Any, Any, Any]):
     def _parameters(self) -> dict[str, Any]:
         return {name: array for name, array in self._native.parameters().items() if name != "lengths"}
 
-    def _conditioned(
-        self: Self, evidence: Mapping[Any, Known], label: Callable[[Any], int] = number
-    ) -> Self:
+    def _conditioned(self: Self, evidence: Mapping[Any, Known], label: Callable[[Any], int] = number) -> Self:
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of places and states, found {evidence!r}")
         items = [(*self._place(key), finding(key, known, label)) for key, known in evidence.items()]

@@ -14,7 +14,7 @@ from .errors import InputError
 Known: TypeAlias = "int | str | Set[int] | Set[str] | Set[int | str] | ArrayLike"
 """What is known about a state: the state, a set of possible states, or one likelihood for each state."""
 
-Evidence: TypeAlias = "Mapping[int, Known] | Mapping[str, Known] | Mapping[int | str, Known]"
+Evidence: TypeAlias = "Mapping[Any, Known]"
 """What is known about variables, by number or by name."""
 
 

@@ -211,8 +211,8 @@ class DependencyTree(Batched, kind="dependency-tree"):
     def condition(self, evidence: Mapping[Any, Known]) -> DependencyTree:
         """The model conditioned on `{word: head}`, or for a batch on `{(sentence, word): head}`.
 
-        Head 0 is the root, head i + 1 is word i. Instead of a head: a set of possible heads, or likelihoods, one
-        nonnegative weight for the root and for each word.
+        Head 0 is the root, head i + 1 is word i. Instead of a head: a set of possible heads, or
+        likelihoods, one nonnegative weight for the root and for each word.
 
         >>> import numpy as np, zhat
         >>> zhat.DependencyTree(np.zeros((3, 3))).condition({0: 0, 2: 1}).map().value.heads[[0, 2]]

@@ -321,8 +321,8 @@ class Hypertree(Batched, kind="hypertree"):
     def condition(self, evidence: Mapping[Any, Known]) -> Hypertree:
         """The model conditioned on `{word: symbol}`, or for a batch on `{(sentence, word): symbol}`.
 
-        The symbol is that of the word's lowest node, by number or by name. Instead of a symbol: a set of possible
-        symbols, or likelihoods, one nonnegative weight for each symbol that can cover a word.
+        The symbol is that of the word's lowest node, by number or by name. Instead of a symbol: a set of
+        possible symbols, or likelihoods, one nonnegative weight for each symbol that can cover a word.
 
         >>> import numpy as np, zhat
         >>> model = zhat.Hypertree(np.zeros((3, 2))).condition({0: 1, 2: 1})

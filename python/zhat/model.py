@@ -129,12 +129,13 @@ class FactorGraph(
     def condition(self, evidence: Evidence) -> FactorGraph:
         """The model conditioned on what is known about variables: `{variable: state}`.
 
-        Instead of a state: a set of possible states, or a list or array of likelihoods, one nonnegative weight
-        per state, by which the weight of the model is multiplied. Variables and states are given by number or by
-        name.
+        Instead of a state: a set of possible states, or a list or array of likelihoods, one nonnegative
+        weight per state, by which the weight of the model is multiplied. Variables and states are given by
+        number or by name.
 
-        The variables keep their numbers. The log partition function of the result is the log of the sum of all
-        weights, each times its likelihoods; without likelihoods, that is the log weight of the evidence.
+        The variables keep their numbers. The log partition function of the result is the log of the sum of
+        all weights, each times its likelihoods; without likelihoods, that is the log weight of the
+        evidence.
 
         >>> import zhat
         >>> model = zhat.FactorGraph([2, 3], [((0, 1), [[0.0, 1.0, 4.0], [2.0, 3.0, 5.0]])])
@@ -236,8 +237,8 @@ class FactorGraph(
 
 
 def read(path: FilePath, evidence: FilePath | None = None) -> Any:
-    """Reads a model from a `.uai`, `.bif`, XMLBIF, `.net` or `.zhat` file or a text grammar, and evidence in the
-    UAI format.
+    """Reads a model from a `.uai`, `.bif`, XMLBIF, `.net` or `.zhat` file or a text grammar, and evidence in
+    the UAI format.
 
     Files may be compressed (`.gz`, `.zst`). The format and the kind of model are determined by the content,
     not by the file name. The class of the result depends on the kind, and may be `LanguageModel` or `Hmm`;

@@ -98,8 +98,8 @@ class _Sequences(Batched):
 
         Instead of a state: a set of possible states, or likelihoods, one nonnegative weight per state.
 
-        The log partition function of the result is the log of the sum of all weights, each times its likelihoods;
-        without likelihoods, that is the log weight of the evidence.
+        The log partition function of the result is the log of the sum of all weights, each times its
+        likelihoods; without likelihoods, that is the log weight of the evidence.
 
         >>> import zhat
         >>> chain = zhat.Chain([[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]])

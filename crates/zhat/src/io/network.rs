@@ -56,8 +56,10 @@ pub(super) fn build(variables: &[Variable<'_>], tables: &[Table<'_>], source: &s
     }
     if let Some(v) = on_a_cycle(&graph) {
         let Variable { name, line, .. } = &variables[v];
-        let message =
-            format!("variable `{}` is its own ancestor; a Bayesian network has no cycles", shown(name.as_bytes()));
+        let message = format!(
+            "variable `{}` is its own ancestor; a Bayesian network has no cycles",
+            shown(name.as_bytes())
+        );
         return Err(fail(lines[v].unwrap_or(*line), message));
     }
     let names = variables.iter().map(|variable| variable.name.to_string()).collect();
@@ -140,9 +142,13 @@ fn check_table(
         // Some programs write one list per row, or a single list.
         let known = [&lengths[..], &[found / states, states], &[found]];
         if !known.contains(&&shape[..]) {
-            let product = |shape: &[usize]| shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
+            let product =
+                |shape: &[usize]| shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
             let (found, needed) = (product(shape), product(&lengths));
-            return Err(format!("the lists of the table of `{}` are {found}, but should be {needed}", name()));
+            return Err(format!(
+                "the lists of the table of `{}` are {found}, but should be {needed}",
+                name()
+            ));
         }
     }
     for (row, values) in table.log_values.chunks(states).enumerate() {

@@ -165,7 +165,8 @@ impl<'a> Words<'a> {
                 Some(Word::Quoted(&quoted[1..=end]))
             }
             Some(_) => {
-                let length = (0..rest.len()).find(|&i| self.style.ends_word(&rest[i..])).unwrap_or(rest.len());
+                let length =
+                    (0..rest.len()).find(|&i| self.style.ends_word(&rest[i..])).unwrap_or(rest.len());
                 Some(Word::Plain(self.take(length)))
             }
         })

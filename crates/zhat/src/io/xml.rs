@@ -228,7 +228,9 @@ impl<'a> Xml<'a> {
         let quoted = rest.trim_ascii_start().strip_prefix('=').map(str::trim_ascii_start);
         let quote = quoted.and_then(|text| text.chars().next()).filter(|c| matches!(c, '"' | '\''));
         let (Some(quoted), Some(quote)) = (quoted, quote) else {
-            return Err(self.error_at(self.line_at, format!("the attribute `{attribute}` has no value in quotes")));
+            return Err(
+                self.error_at(self.line_at, format!("the attribute `{attribute}` has no value in quotes"))
+            );
         };
         self.take(rest.len() - quoted.len());
         let mark = quote.to_string();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::evidence::Evidence;
 use super::FactorGraph;
+use super::evidence::Evidence;
 use super::tree::{NamedTree, TreeKind};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, TensorMap};

@@ -24,7 +24,11 @@ fn random_evidence(random: &mut Stream, place: Place, first: usize, count: usize
         2 => Finding::Set((0..1 + random.below(2 * count)).map(|_| state(random)).collect()),
         _ => {
             let mut weights: Vec<f64> = (0..count).map(|_| random.uniform() * 3.0).collect();
-            (1..count).filter(|_| random.uniform() < 0.3).collect::<Vec<_>>().iter().for_each(|&s| weights[s] = 0.0);
+            (1..count)
+                .filter(|_| random.uniform() < 0.3)
+                .collect::<Vec<_>>()
+                .iter()
+                .for_each(|&s| weights[s] = 0.0);
             Finding::Likelihood(weights.into_iter().map(f64::ln).collect())
         }
     };
@@ -99,7 +103,8 @@ fn graphs_agree_with_the_sum_over_all_states() {
             }
         }
         let model = Model::new(graph).condition(&evidence).unwrap();
-        let explained = zhat::catalogue::answer(&model, Query::LogPartition, &Choice::Auto, &Settings::new(), &run);
+        let explained =
+            zhat::catalogue::answer(&model, Query::LogPartition, &Choice::Auto, &Settings::new(), &run);
         if log_z == f64::NEG_INFINITY && given.has_evidence() {
             assert!(matches!(explained.unwrap_err(), Error::ImpossibleEvidence { .. }), "{name}");
         }
@@ -129,7 +134,8 @@ fn chains_agree_with_the_sum_over_all_paths() {
         let given = chain.condition_on(&evidence).unwrap();
         let got = ForwardBackward::default().log_partition(&given, &run).unwrap().value;
         for b in 0..chain.batch() {
-            let of_b: Vec<Evidence> = evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
+            let of_b: Vec<Evidence> =
+                evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let score = |path: &Vec<usize>| {
                 let state = |place| match place {
                     Place::Position { position, .. } => path[position],
@@ -145,7 +151,8 @@ fn chains_agree_with_the_sum_over_all_paths() {
         let given = semi.condition_on(&evidence).unwrap();
         let got = ForwardBackward::default().log_partition(&given, &run).unwrap().value;
         for b in 0..semi.chain().batch() {
-            let of_b: Vec<Evidence> = evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
+            let of_b: Vec<Evidence> =
+                evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let segmentations = sequences::Listed::states(&semi, b);
             let score = |segments: &Vec<(usize, usize)>| {
                 let path: Vec<usize> =
@@ -178,7 +185,8 @@ fn trees_agree_with_the_sum_over_all_trees() {
         let mut random = Streams::new(seed, "evidence about trees").block(0);
         let trees = crate::dependency::SHAPES[seed as usize % 4];
         let labels = if seed % 3 == 0 { Some(2) } else { None };
-        let shape = SentenceShape { words: 3, batch: 2, ragged: true, labels, trees, strength: 1.0, zeros: 0.0 };
+        let shape =
+            SentenceShape { words: 3, batch: 2, ragged: true, labels, trees, strength: 1.0, zeros: 0.0 };
         let model = generate::dependency::<f64>(&shape, seed).unwrap();
         let mut evidence = Vec::new();
         for (sequence, &length) in model.lengths().iter().enumerate() {
@@ -198,7 +206,8 @@ fn trees_agree_with_the_sum_over_all_trees() {
         let given = model.condition_on(&evidence).unwrap();
         let got = SpanningTrees::default().log_partition(&given, &run).unwrap().value;
         for b in 0..model.lengths().len() {
-            let of_b: Vec<Evidence> = evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
+            let of_b: Vec<Evidence> =
+                evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let listed = Listed::new(&model, b);
             let scores: Vec<f64> = listed
                 .trees
@@ -237,7 +246,8 @@ fn constituency_trees_agree_with_the_sum_over_all_trees() {
         let given = model.condition_on(&evidence).unwrap();
         let got = InsideOutside::default().log_partition(&given, &run).unwrap().value;
         for b in 0..model.lengths().len() {
-            let of_b: Vec<Evidence> = evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
+            let of_b: Vec<Evidence> =
+                evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let parses = Parses::new(&model, b);
             let scores: Vec<f64> = parses
                 .trees
@@ -247,7 +257,8 @@ fn constituency_trees_agree_with_the_sum_over_all_trees() {
                     // The lowest node of a word is the last one listed.
                     let tag = |place| match place {
                         Place::Position { position, .. } => {
-                            let own = nodes.iter().rfind(|node| node.first == position && node.last == position);
+                            let own =
+                                nodes.iter().rfind(|node| node.first == position && node.last == position);
                             own.unwrap().symbol
                         }
                         other => panic!("{other:?}"),
@@ -310,10 +321,13 @@ fn a_text_that_is_the_name_of_a_state_is_that_state() {
         ("time=10:30", state(1, 0)),
         ("time=10:30|11:00", set(1, &[0, 1])),
         ("time=10:31", likelihood(1, &[10.0, 31.0])),
-        ("x=0:1e-400:1", Evidence::Likelihood {
-            place: Place::Variable(2),
-            log_values: vec![f64::NEG_INFINITY, -400.0 * std::f64::consts::LN_10, 0.0],
-        }),
+        (
+            "x=0:1e-400:1",
+            Evidence::Likelihood {
+                place: Place::Variable(2),
+                log_values: vec![f64::NEG_INFINITY, -400.0 * std::f64::consts::LN_10, 0.0],
+            },
+        ),
         ("x=2", state(2, 2)),
         ("x2=2|2", set(2, &[2, 2])),
     ] {
@@ -354,12 +368,19 @@ fn positions_take_sets_and_likelihoods_as_text() {
     assert_eq!(chain.parse_evidence("1:3=1:0.25").unwrap(), Evidence::Likelihood { place, log_values });
     for text in ["1:3=0|a", "1:3=", "3=0|1", "1:3"] {
         let message = chain.parse_evidence(text).unwrap_err().to_string();
-        assert!(message.contains("expected SEQUENCE:POSITION=STATE in numbers that count from 0"), "{message}");
+        assert!(
+            message.contains("expected SEQUENCE:POSITION=STATE in numbers that count from 0"),
+            "{message}"
+        );
     }
     let refused = |evidence| chain.condition_on(&[evidence]).unwrap_err().to_string();
-    assert!(refused(Evidence::Likelihood { place, log_values: vec![0.0; 3] }).contains("3 likelihoods are given"));
-    assert!(refused(Evidence::State { variable: 0, state: 0 })
-        .contains("a chain takes evidence about positions of sequences"));
+    assert!(
+        refused(Evidence::Likelihood { place, log_values: vec![0.0; 3] }).contains("3 likelihoods are given")
+    );
+    assert!(
+        refused(Evidence::State { variable: 0, state: 0 })
+            .contains("a chain takes evidence about positions of sequences")
+    );
     let single = chain.condition_on(&[Evidence::Set { place, states: vec![0, 0] }]).unwrap();
     let hard = chain.condition_on(&[Evidence::new(place, Finding::State(0))]).unwrap();
     assert_eq!(single, hard);
@@ -385,11 +406,20 @@ fn uncertain_evidence_is_kept_in_files_and_told_in_messages() {
     let lines = model.summary().lines;
     assert!(lines.contains(&("evidence", "2 uncertain observations".into())), "{lines:?}");
     let explained = |model: &Model| {
-        let error = zhat::catalogue::answer(model, Query::Marginals, &Choice::Auto, &Settings::new(), &Run::default());
+        let error = zhat::catalogue::answer(
+            model,
+            Query::Marginals,
+            &Choice::Auto,
+            &Settings::new(),
+            &Run::default(),
+        );
         error.unwrap_err().to_string()
     };
     let message = explained(&given(&["sky=blue", "rain=0:1"]));
-    assert!(message.ends_with("sky = blue and rain = yes exclude each other by the factor over (sky, rain)"), "{message}");
+    assert!(
+        message.ends_with("sky = blue and rain = yes exclude each other by the factor over (sky, rain)"),
+        "{message}"
+    );
     let both = given(&["sky=grey|dark"]).condition(&[Evidence::State { variable: 0, state: 0 }]).unwrap();
     assert!(explained(&both).contains("sky = blue is impossible"), "{}", explained(&both));
     let network = graph.clone().with_network_type(NetworkType::Bayes);

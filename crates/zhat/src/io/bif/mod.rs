@@ -33,11 +33,7 @@ use crate::error::{Error, Result};
 use crate::model::{FactorGraph, table};
 
 /// The tokens of the format.
-const STYLE: Style = Style {
-    marks: b"{}()[],;|",
-    comments: &[("//", "\n"), ("/*", "*/")],
-    escapes: false,
-};
+const STYLE: Style = Style { marks: b"{}()[],;|", comments: &[("//", "\n"), ("/*", "*/")], escapes: false };
 
 /// True if a file with this first word is a BIF file.
 pub(crate) fn looks_like(first_word: &[u8]) -> bool {

@@ -42,7 +42,9 @@ pub(crate) fn looks_like(start: &[u8]) -> bool {
         rest = rest[line..].trim_ascii_start();
     }
     match rest.strip_prefix(b"net") {
-        Some(rest) => rest.first().is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'{' | b'%')),
+        Some(rest) => {
+            rest.first().is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'{' | b'%'))
+        }
         // A comment longer than the bytes that are looked at; no other format has such comments.
         None => rest.is_empty() && has_comment,
     }

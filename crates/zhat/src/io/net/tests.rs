@@ -65,9 +65,10 @@ fn a_network_is_that_of_the_bif_file() {
     assert_eq!(graph.names().unwrap().states(0), ["hot", "luke warm", "cold"]);
     // Some programs write one list of all numbers, or one list per row.
     let data = BAKERY.find("(((0.5").unwrap()..BAKERY.find("experience").unwrap();
-    for list in
-        ["(0.5 0.5 .75 .25 .25 .75 .875 .125 0 1 .125 .875);", "((.5 .5)(.75 .25)(.25 .75)(.875 .125)(0 1)(.125 .875));"]
-    {
+    for list in [
+        "(0.5 0.5 .75 .25 .25 .75 .875 .125 0 1 .125 .875);",
+        "((.5 .5)(.75 .25)(.25 .75)(.875 .125)(0 1)(.125 .875));",
+    ] {
         let mut text = BAKERY.to_owned();
         text.replace_range(data.clone(), list);
         assert_eq!(parse(&text).unwrap(), graph);
@@ -145,7 +146,10 @@ fn mistakes_are_named_with_their_line() {
         ("net\n{ a = 1 }", "line 2: expected `;` after an attribute, found `}`"),
         ("net\n{ a 1; }", "line 2: expected `=`, found `1`"),
         ("net {}\ncontinuous node x {}", "line 2: a continuous node cannot be read"),
-        ("net {}\ndecision d {}", "line 2: a decision node cannot be read, only discrete nodes and potentials"),
+        (
+            "net {}\ndecision d {}",
+            "line 2: a decision node cannot be read, only discrete nodes and potentials",
+        ),
         ("net {}\nutility d {}", "line 2: a utility node cannot be read"),
         ("net {}\ndiscrete function d {}", "line 2: expected `node`, the only discrete part"),
         ("net {}\nx", "line 2: expected `node` or `potential`, found `x`"),
@@ -155,7 +159,10 @@ fn mistakes_are_named_with_their_line() {
         ("net {}\nnode a { states = (); }", "line 2: variable `a` has no states"),
         ("net {}\nnode a { states = (x \"x\"); }", "line 2: variable `a` has two states named `x`"),
         ("net {}\nnode a { states = (x \"y); }", "line 2: the quote of `\"y); }` is never closed"),
-        ("net {}\nnode a { states = (x); }\nnode a { states = (x); }", "line 3: variable `a` is declared twice; first in line 2"),
+        (
+            "net {}\nnode a { states = (x); }\nnode a { states = (x); }",
+            "line 3: variable `a` is declared twice; first in line 2",
+        ),
     ] {
         let found = parse(text).unwrap_err().to_string();
         assert!(found.starts_with(message), "{found}");
@@ -175,25 +182,53 @@ fn mistakes_are_named_with_their_line() {
         ("potential (b) {\ndata = 1; }", "line 6: expected `(`, found `1`"),
         ("potential (b) {\ndata = (1 0); }", "line 6: the table of `b` lists 2 values, but needs 3"),
         ("potential (b) {\ndata = (1 0 0 0); }", "line 6: the table of `b` lists 4 values, but needs 3"),
-        ("potential (b) {\ndata = (1\nx 0); }", "line 7: expected a probability, a finite number that is 0 or more, `(` or `)`, found `x`"),
-        ("potential (b) {\ndata = (1 -0.5 0.5); }", "line 6: expected a probability, a finite number that is 0 or more, `(` or `)`, found `-0.5`"),
+        (
+            "potential (b) {\ndata = (1\nx 0); }",
+            "line 7: expected a probability, a finite number that is 0 or more, `(` or `)`, found `x`",
+        ),
+        (
+            "potential (b) {\ndata = (1 -0.5 0.5); }",
+            "line 6: expected a probability, a finite number that is 0 or more, `(` or `)`, found `-0.5`",
+        ),
         ("potential (b) {\ndata = (1 inf 0); }", "line 6: expected a probability"),
-        ("potential (b) {\ndata = (1 0 0;", "line 6: expected a probability, a finite number that is 0 or more, `(` or `)`, found `;`"),
+        (
+            "potential (b) {\ndata = (1 0 0;",
+            "line 6: expected a probability, a finite number that is 0 or more, `(` or `)`, found `;`",
+        ),
         ("potential (b) {\ndata = (1 0 0));", "line 6: expected `;`, found `)`"),
-        ("potential (b) {\ndata = (1 0.25 0); }", "line 6: the row of `b` sums to 1.25; expected 1 up to 0.01"),
-        ("potential (b | a) {\ndata = ((1 0 0)\n(1 1 0)); }", "line 6: the row (f) of `b` sums to 2; expected 1 up to 0.01"),
-        ("potential (b | a) {\ndata = ((1 0 0)\n(1 0)); }", "line 7: a list has 2 entries, but earlier ones of its depth have 3"),
+        (
+            "potential (b) {\ndata = (1 0.25 0); }",
+            "line 6: the row of `b` sums to 1.25; expected 1 up to 0.01",
+        ),
+        (
+            "potential (b | a) {\ndata = ((1 0 0)\n(1 1 0)); }",
+            "line 6: the row (f) of `b` sums to 2; expected 1 up to 0.01",
+        ),
+        (
+            "potential (b | a) {\ndata = ((1 0 0)\n(1 0)); }",
+            "line 7: a list has 2 entries, but earlier ones of its depth have 3",
+        ),
         ("potential (b | a) {\ndata = ((1 0 0)\n1); }", "line 7: numbers and lists are mixed in a table"),
-        ("potential (b | a) {\ndata = (1 (0 0)); }", "line 6: expected a probability, a finite number that is 0 or more, `(` or `)`, found `(`"),
-        ("potential (b | a) {\ndata = ((1 0) (0 1) (0 0)); }", "line 6: the lists of the table of `b` are 3 × 2, but should be 2 × 3"),
-        ("potential (b | a) {\ndata = (((1 0 0) (0 1 0))); }", "line 6: the lists of the table of `b` are 1 × 2 × 3, but should be 2 × 3"),
+        (
+            "potential (b | a) {\ndata = (1 (0 0)); }",
+            "line 6: expected a probability, a finite number that is 0 or more, `(` or `)`, found `(`",
+        ),
+        (
+            "potential (b | a) {\ndata = ((1 0) (0 1) (0 0)); }",
+            "line 6: the lists of the table of `b` are 3 × 2, but should be 2 × 3",
+        ),
+        (
+            "potential (b | a) {\ndata = (((1 0 0) (0 1 0))); }",
+            "line 6: the lists of the table of `b` are 1 × 2 × 3, but should be 2 × 3",
+        ),
         ("potential (b | a) {\ndata = (); }", "line 6: the table of `b` lists 0 values, but needs 6"),
         ("potential (b | a) {\ndata = (()()); }", "line 6: the table of `b` lists 0 values, but needs 6"),
     ] {
         let found = parse(&format!("{both}{text}")).unwrap_err().to_string();
         assert!(found.starts_with(message), "{text}: {found}");
     }
-    let cycle = "potential (a | b) { data = ((1 0) (1 0) (1 0)); }\npotential (b | a) { data = ((1 0 0) (1 0 0)); }";
+    let cycle =
+        "potential (a | b) { data = ((1 0) (1 0) (1 0)); }\npotential (b | a) { data = ((1 0 0) (1 0 0)); }";
     let message = parse(&format!("{a}{cycle}")).unwrap_err().to_string();
     assert!(message.ends_with("is its own ancestor; a Bayesian network has no cycles"), "{message}");
     let bytes = b"net {}\nnode \xff\xfe {";
@@ -202,7 +237,15 @@ fn mistakes_are_named_with_their_line() {
 
 #[test]
 fn a_file_is_recognised_behind_comments() {
-    for text in ["net{}", "net\n{", "net", "% x -> y\n  % z\nnet {", "\u{feff}net {", "net%\n{", "% very long comment"] {
+    for text in [
+        "net{}",
+        "net\n{",
+        "net",
+        "% x -> y\n  % z\nnet {",
+        "\u{feff}net {",
+        "net%\n{",
+        "% very long comment",
+    ] {
         assert!(looks_like(text.as_bytes()), "{text}");
     }
     for text in ["network x", "nets", "%start S\nS -> a", "", "% c\nMARKOV", "node"] {

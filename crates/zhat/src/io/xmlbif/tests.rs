@@ -78,7 +78,8 @@ fn named(variable: &str, states: &[&str]) -> FactorGraph {
 
 #[test]
 fn strange_names_travel() {
-    let names = ["", " ", "a<b>", "&amp;", "]]>", " x ", "\n", "\r\n", "é|", "\"'", "-->", "\t", "a  b", "\u{85}"];
+    let names =
+        ["", " ", "a<b>", "&amp;", "]]>", " x ", "\n", "\r\n", "é|", "\"'", "-->", "\t", "a  b", "\u{85}"];
     for variable in names {
         let graph = named(variable, &names);
         assert_eq!(parse(&written(&graph)).unwrap().names(), graph.names(), "{variable:?}");
@@ -102,7 +103,10 @@ fn what_is_written_has_the_child_fastest() {
     assert!(text.contains("<OUTCOME>s0</OUTCOME>\n  <OUTCOME>s1</OUTCOME>"), "{text}");
     let markov = FactorGraph::new(vec![2]).unwrap();
     let message = check(&markov).unwrap_err().to_string();
-    assert!(message.ends_with("only a Bayesian network can be a .xmlbif file, but this model has the form MARKOV"));
+    assert!(
+        message
+            .ends_with("only a Bayesian network can be a .xmlbif file, but this model has the form MARKOV")
+    );
 }
 
 #[test]
@@ -116,35 +120,65 @@ fn mistakes_are_named_with_their_line() {
         ("<BIF>\nx", "line 1: expected an element inside <BIF>, found `x`"),
         ("<BIF><NETWORK/>\n<NETWORK>", "line 2: the file has two networks; one can be read"),
         ("<BIF><x>", "line 1: expected <NETWORK>, found <x>"),
-        ("<BIF><NETWORK>\n<NODE>", "line 2: expected <VARIABLE>, <DEFINITION>, <NAME> or <PROPERTY>, found <NODE>"),
-        ("<BIF><NETWORK>\n", "line 2: the file ends where `</NETWORK>` was expected; the element starts in line 1"),
+        (
+            "<BIF><NETWORK>\n<NODE>",
+            "line 2: expected <VARIABLE>, <DEFINITION>, <NAME> or <PROPERTY>, found <NODE>",
+        ),
+        (
+            "<BIF><NETWORK>\n",
+            "line 2: the file ends where `</NETWORK>` was expected; the element starts in line 1",
+        ),
         ("<BIF>\n<NETWORK>\n</BIF>", "line 3: expected `</NETWORK>`, which starts in line 2, found `</BIF>`"),
     ] {
         let found = parse(text).unwrap_err().to_string();
         assert!(found.starts_with(message), "{found}");
     }
     for (text, message) in [
-        ("<VARIABLE TYPE=\"decision\">", "line 3: a variable of type `decision` cannot be read, only `nature`"),
+        (
+            "<VARIABLE TYPE=\"decision\">",
+            "line 3: a variable of type `decision` cannot be read, only `nature`",
+        ),
         ("<VARIABLE>\n</VARIABLE>", "line 3: a variable has no <NAME>"),
         ("<VARIABLE><NAME>b</NAME></VARIABLE>", "line 3: variable `b` has no states; every variable needs"),
         ("<VARIABLE><NAME>b</NAME>\n<NAME>c</NAME></VARIABLE>", "line 4: a variable has two names"),
-        ("<VARIABLE><NAME>b</NAME>\n<VALUE>c</VALUE></VARIABLE>", "line 4: expected <NAME>, <OUTCOME> or <PROPERTY>, found <VALUE>"),
+        (
+            "<VARIABLE><NAME>b</NAME>\n<VALUE>c</VALUE></VARIABLE>",
+            "line 4: expected <NAME>, <OUTCOME> or <PROPERTY>, found <VALUE>",
+        ),
         ("<VARIABLE><NAME>b<x/></NAME></VARIABLE>", "line 3: expected the text of <NAME>, found <x>"),
         ("<VARIABLE><NAME>b&c;</NAME></VARIABLE>", "line 3: unknown entity `&c`"),
         ("<VARIABLE>x</VARIABLE>", "line 3: expected an element inside <VARIABLE>, found `x`"),
         (a, "line 3: variable `a` is declared twice; first in line 2"),
-        ("<VARIABLE><NAME>b</NAME><OUTCOME>t</OUTCOME><OUTCOME>\nt</OUTCOME></VARIABLE>", "line 3: variable `b` has two states named `t`"),
+        (
+            "<VARIABLE><NAME>b</NAME><OUTCOME>t</OUTCOME><OUTCOME>\nt</OUTCOME></VARIABLE>",
+            "line 3: variable `b` has two states named `t`",
+        ),
         ("", "line 2: variable `a` has no table"),
         ("<DEFINITION>\n</DEFINITION>", "line 3: a definition has no <FOR>"),
         ("<DEFINITION><FOR>a</FOR>\n</DEFINITION>", "line 3: the definition of `a` has no <TABLE>"),
         ("<DEFINITION><FOR>a</FOR>\n<FOR>b</FOR></DEFINITION>", "line 4: a definition is for two variables"),
         ("<DEFINITION><TABLE/><TABLE/></DEFINITION>", "line 3: a definition has two tables"),
-        ("<DEFINITION><FOR>a</FOR>\n<TABLE>1\n-1</TABLE></DEFINITION>", "line 5: expected a probability, a finite number that is 0 or more, found `-1`"),
-        ("<DEFINITION><FOR>a</FOR><TABLE>1 <b/> 0</TABLE></DEFINITION>", "line 3: expected a probability or </TABLE>, found <b>"),
-        ("<DEFINITION><FOR>a</FOR>\n<TABLE>1 0 0</TABLE></DEFINITION>", "line 4: the table of `a` lists 3 values, but needs 2"),
-        ("<DEFINITION><FOR>a</FOR>\n<TABLE>1 1</TABLE></DEFINITION>", "line 4: the row of `a` sums to 2; expected 1 up to 0.01"),
+        (
+            "<DEFINITION><FOR>a</FOR>\n<TABLE>1\n-1</TABLE></DEFINITION>",
+            "line 5: expected a probability, a finite number that is 0 or more, found `-1`",
+        ),
+        (
+            "<DEFINITION><FOR>a</FOR><TABLE>1 <b/> 0</TABLE></DEFINITION>",
+            "line 3: expected a probability or </TABLE>, found <b>",
+        ),
+        (
+            "<DEFINITION><FOR>a</FOR>\n<TABLE>1 0 0</TABLE></DEFINITION>",
+            "line 4: the table of `a` lists 3 values, but needs 2",
+        ),
+        (
+            "<DEFINITION><FOR>a</FOR>\n<TABLE>1 1</TABLE></DEFINITION>",
+            "line 4: the row of `a` sums to 2; expected 1 up to 0.01",
+        ),
         ("<DEFINITION><FOR>c</FOR><TABLE>1</TABLE></DEFINITION>", "line 3: there is no variable `c`"),
-        ("<DEFINITION><FOR>a</FOR><GIVEN>a</GIVEN><TABLE>1</TABLE></DEFINITION>", "line 3: variable `a` is its own parent"),
+        (
+            "<DEFINITION><FOR>a</FOR><GIVEN>a</GIVEN><TABLE>1</TABLE></DEFINITION>",
+            "line 3: variable `a` is its own parent",
+        ),
     ] {
         let found = parse(&format!("<BIF><NETWORK>\n{a}{text}</NETWORK></BIF>")).unwrap_err().to_string();
         assert!(found.starts_with(message), "{text}: {found}");

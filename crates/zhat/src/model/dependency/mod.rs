@@ -232,7 +232,9 @@ impl<F: Real> DependencyTree<F> {
                 )
             };
             if position >= length {
-                return fail(format!("sentence {sequence} has {length} words, so there is no word {position}"));
+                return fail(format!(
+                    "sentence {sequence} has {length} words, so there is no word {position}"
+                ));
             }
             known.check(&(0..length + 1), || format!("the head of word {position}"), no_head)?;
             if known.only() == Some(position + 1) {
@@ -244,7 +246,9 @@ impl<F: Real> DependencyTree<F> {
             let mut weights = vec![F::ZERO; length + 1];
             known.apply(0, &mut weights);
             let add = |scores: &mut [F], weight: F| match weight > F::NEG_INFINITY {
-                true => scores.iter_mut().filter(|score| **score > F::NEG_INFINITY).for_each(|s| *s += weight),
+                true => {
+                    scores.iter_mut().filter(|score| **score > F::NEG_INFINITY).for_each(|s| *s += weight)
+                }
                 false => scores.fill(F::NEG_INFINITY),
             };
             add(&mut roots[(sequence * self.words + position) * labels..][..labels], weights[0]);

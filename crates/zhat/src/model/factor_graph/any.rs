@@ -90,8 +90,7 @@ impl AnyModel for FactorGraph {
                 format!("{factors} of up to {arity} variables, {entries} values, {zeros} of them zero"),
             );
         let uncertain = self.uncertain_evidence().len();
-        let summary =
-            if uncertain > 0 { summary.figure("uncertain_evidence", uncertain) } else { summary };
+        let summary = if uncertain > 0 { summary.figure("uncertain_evidence", uncertain) } else { summary };
         let observed = units::count(self.evidence().len(), "observed variable");
         let unsure = units::count(uncertain, "uncertain observation");
         match (self.evidence().is_empty(), uncertain) {

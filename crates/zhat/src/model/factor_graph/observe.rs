@@ -251,8 +251,10 @@ mod tests {
         let graph = FactorGraph::new(vec![2, 3]).unwrap();
         let refused = |evidence: &[Evidence]| graph.condition_on(evidence).unwrap_err().to_string();
         let set = |v, states: &[usize]| Evidence::Set { place: Place::Variable(v), states: states.to_vec() };
-        let likelihood =
-            |v, values: &[f64]| Evidence::Likelihood { place: Place::Variable(v), log_values: values.to_vec() };
+        let likelihood = |v, values: &[f64]| Evidence::Likelihood {
+            place: Place::Variable(v),
+            log_values: values.to_vec(),
+        };
         let no = f64::NEG_INFINITY;
         for (evidence, message) in [
             (set(1, &[]), "the set of states of variable x1 is empty; name at least one"),
@@ -263,15 +265,14 @@ mod tests {
             (likelihood(0, &[0.0, f64::NAN]), "likelihood 1 of variable x0 has the logarithm NaN"),
             (likelihood(0, &[f64::INFINITY, 0.0]), "likelihood 0 of variable x0 has the logarithm inf"),
             (
-                Evidence::new(
-                    Place::Position { sequence: 0, position: 0 },
-                    crate::model::Finding::State(0),
-                ),
+                Evidence::new(Place::Position { sequence: 0, position: 0 }, crate::model::Finding::State(0)),
                 "a factor-graph takes evidence about variables",
             ),
         ] {
             assert!(refused(std::slice::from_ref(&evidence)).contains(message), "{evidence:?}");
         }
-        assert!(refused(&[set(1, &[0, 1]), Evidence::State { variable: 1, state: 0 }]).contains("given twice"));
+        assert!(
+            refused(&[set(1, &[0, 1]), Evidence::State { variable: 1, state: 0 }]).contains("given twice")
+        );
     }
 }

@@ -557,9 +557,8 @@ impl<F: Real> Hypertree<F> {
                 ));
             }
             let last = self.symbols.all - 1;
-            let no_symbol = |symbol| {
-                format!("symbol {symbol} covers no single word; such symbols are {first} to {last}")
-            };
+            let no_symbol =
+                |symbol| format!("symbol {symbol} covers no single word; such symbols are {first} to {last}");
             known.check(&(first..self.symbols.all), || "a word".into(), no_symbol)?;
             if !seen.insert((sequence, position)) {
                 return fail(format!("the tag of word {position} of sentence {sequence} is given twice"));

@@ -126,13 +126,16 @@ impl FactorGraph {
     /// Whether a factor only encodes an observation.
     fn is_observation(&self, f: usize) -> bool {
         let scope = self.factor(f).scope;
-        let given = |v| self.evidence().iter().any(|&(u, _)| u == v) || self.uncertain_evidence().contains(&f);
+        let given =
+            |v| self.evidence().iter().any(|&(u, _)| u == v) || self.uncertain_evidence().contains(&f);
         scope.len() == 1 && given(scope[0])
     }
 
     /// Describes a factor that stands for a set of states or a likelihood, with the states that it allows.
     fn uncertain_observation(&self, f: usize) -> Option<String> {
-        let (&[v], true) = (self.factor(f).scope, self.uncertain_evidence().contains(&f)) else { return None };
+        let (&[v], true) = (self.factor(f).scope, self.uncertain_evidence().contains(&f)) else {
+            return None;
+        };
         let values = self.factor(f).log_values.iter().enumerate();
         let possible: Vec<usize> = values.filter(|(_, x)| **x > f64::NEG_INFINITY).map(|(s, _)| s).collect();
         let names: Vec<String> = possible.iter().take(NAMED).map(|&s| self.state_name(v, s)).collect();
