@@ -11,10 +11,8 @@ potential (rain | sky) { data = ((0.9 0.1) (0.6 0.4) (0.3 0.7)); }
 ";
 
 fn log_z(folder: &Folder, given: &[&str]) -> f64 {
-    let args: Vec<&str> = ["logz", "weather.net", "--json"]
-        .into_iter()
-        .chain(given.iter().flat_map(|item| ["--given", item]))
-        .collect();
+    let args: Vec<&str> =
+        ["logz", "weather.net"].into_iter().chain(given.iter().flat_map(|item| ["--given", item])).collect();
     folder.json(&args)["value"].as_f64().unwrap()
 }
 
@@ -75,9 +73,7 @@ fn convert_writes_every_format_of_bayesian_networks() {
     ] {
         folder.ok(&["convert", from, to]);
     }
-    let rain = |model: &str| {
-        folder.json(&["logz", model, "--given", "rain=yes", "--json"])["value"].as_f64().unwrap()
-    };
+    let rain = |model: &str| folder.json(&["logz", model, "--given", "rain=yes"])["value"].as_f64().unwrap();
     for model in ["weather.net", "a.xmlbif", "b.bif", "c.bifxml", "d.xml", "e.net"] {
         assert!((rain(model) - f64::ln(0.31)).abs() < 1e-9, "{model}");
     }
