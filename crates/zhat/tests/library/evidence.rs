@@ -6,7 +6,7 @@ use zhat::dynamic::{ForwardBackward, InsideOutside, SpanningTrees};
 use zhat::model::generate::{self, ChainShape, SentenceShape};
 use zhat::model::{AnyModel, Evidence, Finding, NetworkType, PairwiseGraph, Place, Transitions};
 use zhat::random::{Stream, Streams};
-use zhat::{Error, FactorGraph, LogPartition, Marginals, Model, Query, Run};
+use zhat::{Error, FactorGraph, LogPartition, Model, Query, Run};
 
 use crate::support::exact_methods;
 use crate::support::oracle::{log_sum_exp, states};

@@ -37,7 +37,7 @@ const STYLE: Style = Style { marks: b"{}()[],;|", comments: &[("//", "\n"), ("/*
 
 /// True if a file with this first word is a BIF file.
 pub(crate) fn looks_like(first_word: &[u8]) -> bool {
-    // No other format has comments.
+    // No other format has these comments.
     [b"network".as_slice(), b"//", b"/*"].iter().any(|start| first_word.starts_with(start))
 }
 
