@@ -24,6 +24,7 @@ mod hypertree;
 mod hypertree_longer;
 mod importance;
 mod importance_bounds;
+mod incomplete;
 mod k_best;
 mod language;
 mod language_baselines;
