@@ -18,6 +18,7 @@ mod conditioning;
 mod dependency;
 mod divergences;
 mod free_rules;
+mod gibbs;
 mod golden;
 mod guarantees;
 mod hypertree;
