@@ -203,6 +203,10 @@ impl Likelihood {
     pub fn negative(&self, parameters: &[f64], gradient: &mut [f64], run: &Run) -> Result<f64> {
         if let Some(gaps) = &self.gaps {
             let (log_weight, counts) = gaps.expected(parameters, run)?;
+            if log_weight == f64::NEG_INFINITY {
+                gradient.fill(0.0);
+                return Ok(f64::INFINITY);
+            }
             let rows = self.rows as f64;
             let empirical: Vec<f64> = counts.into_iter().map(|count| count / rows).collect();
             let completed = Likelihood { empirical, gaps: None, ..self.clone() };

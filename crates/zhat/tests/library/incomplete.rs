@@ -121,7 +121,7 @@ fn the_likelihood_of_observed_cells_is_that_of_enumeration() {
             rows.iter().map(|row| row.iter().map(|c| c.map(|c| c as usize)).collect()).collect();
         let (scores, mean) = score_states(&model, log_z.clone(), &cells, Missing::Marginal, &run).unwrap();
         assert!((mean.value - by_hand(&point)).abs() < 1e-11 && scores.last().unwrap().is_nan());
-        for (row, score) in rows.iter().zip(&scores).take(5) {
+        for (row, score) in rows.iter().zip(&scores).filter(|(row, _)| row.iter().any(Option::is_some)).take(5) {
             assert!((score - enumerated(&model, std::slice::from_ref(row))).abs() < 1e-11);
         }
         // Forbidden states.
@@ -147,7 +147,7 @@ fn em_ends_at_a_stationary_point_and_never_raises_the_objective() {
         let table = table(lengths, &rows);
         let own = likelihood(&table, &Structure::ChowLiu { more: (seed % 3) as usize });
         let (l1, l2) = [(0.0, 0.01), (0.0, 0.0), (0.02, 0.0)][(seed % 3) as usize];
-        let how = Fit::default().l1(l1).l2(l2).tolerance(1e-7).iterations(3000);
+        let how = Fit::default().l1(l1).l2(l2).iterations(3000);
         let (found, history) = fitted(&own, &how);
         assert_eq!(found.log_likelihood.guarantee, Guarantee::Exact);
         assert!(history.len() > 3 && history.windows(2).all(|w| w[1] <= w[0] + 1e-13), "{seed}: {history:?}");

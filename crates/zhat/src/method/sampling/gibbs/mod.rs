@@ -230,7 +230,7 @@ impl Gibbs {
         let scores = 8.0 * self.kept(query).min(SCORES) as f64;
         // The states of the chains, their interleaved copy and the expanded ones.
         let samples = if let Query::Sample(count) = query { 24.0 * n * (count as f64 + 1.0) } else { 0.0 };
-        let start = if graph.has_zeros() { witness_bytes(graph) } else { 0.0 };
+        let start = if graph.has_zeros() { self.chains as f64 * witness_bytes(graph) } else { 0.0 };
         // The reduced graph, the kernel, and the expanded answer with its index lists.
         graph.preparation_bytes()
             + 4.0 * graph.bytes() as f64
