@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 use zhat::internal::units;
 use zhat::learn::{self, NetworkFit, NetworkFitted, Parents, Table, columns_of, read_table, read_table_for};
+use zhat::model::NetworkType;
 use zhat::{Error, FactorGraph, Result, Run, io};
 
 use crate::arguments::{FitArguments, OptimizerArgument, StartArgument};
@@ -70,6 +71,10 @@ fn read(arguments: &FitArguments, run: &Run) -> Result<(FactorGraph, Table)> {
     let (data, options) = (&arguments.table.data, options(&arguments.table.format)?);
     if arguments.parents.is_empty() {
         let structure = graph_of(&io::read_model(Path::new(&arguments.structure))?)?;
+        if structure.network_type() != NetworkType::Bayes {
+            let message = "expected a Bayesian network, found a random field";
+            return Err(Error::argument("--structure", message));
+        }
         let table = read_table_for(&columns_of(&structure), data, &options, run)?;
         return Ok((structure, table));
     }

@@ -220,7 +220,9 @@ fn incomplete_rows_are_fitted_scored_and_imputed() {
     let args = ["fit", "t.csv", "--missing", "em", "-o", "m.zhat"];
     let printed = folder.ok(&args);
     assert!(
-        printed.contains("30 (15 of them with missing values: c in 15, a in 10, b in 10; 5 without any value left out)"),
+        printed.contains(
+            "30 (15 of them with missing values: c in 15, a in 10, b in 10; 5 without any value left out)"
+        ),
         "{printed}"
     );
     let fitted = folder.json(&args);
@@ -253,7 +255,8 @@ fn tables_of_a_bayesian_network_are_fitted() {
     let rain = marginals["variables"][0]["p"][1].as_f64().unwrap();
     assert!((rain - 0.25).abs() < 1e-12, "{marginals}");
     // The written network is a structure, and with em all rows count.
-    let again = ["fit", "t.csv", "--structure", "n.bif", "--missing", "em", "--pseudo-count", "0.5", "-o", "o.bif"];
+    let again =
+        ["fit", "t.csv", "--structure", "n.bif", "--missing", "em", "--pseudo-count", "0.5", "-o", "o.bif"];
     let fitted = folder.json(&again);
     assert_eq!((fitted["rows"].as_u64(), fitted["incomplete"].as_u64()), (Some(18), Some(6)));
     assert_eq!(fitted["converged"], true);
@@ -266,7 +269,10 @@ fn tables_of_a_bayesian_network_are_fitted() {
         (&["--parents", "grass=snow"], &["no column `snow`", "rain, sprinkler, grass"]),
         (&["--parents", "grass"], &["expected child=parent1,parent2"]),
         (&["--parents", "grass=rain", "--pseudo-count", "0"], &["pseudo_count", "above 0"]),
-        (&["--parents", "grass=rain", "--equivalent-sample-size", "-1"], &["equivalent"]),
+        (
+            &["--parents", "grass=rain", "--equivalent-sample-size", "0"],
+            &["equivalent_sample_size", "above 0"],
+        ),
         (&["--parents", "grass=rain", "--l1", "0.1"], &["--l1: is for random fields"]),
         (&["--parents", "grass=rain", "--structure", "n.bif"], &["--parents: is a structure itself"]),
         (&["--pseudo-count", "1"], &["--pseudo-count: is for Bayesian networks"]),

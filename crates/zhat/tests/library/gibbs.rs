@@ -37,8 +37,13 @@ fn models() -> Vec<(&'static str, FactorGraph)> {
 /// Whether changes of one variable at a time connect all states of positive weight.
 fn is_connected(graph: &FactorGraph) -> bool {
     let oracle = Oracle::new(graph);
-    let possible: Vec<&Vec<usize>> =
-        oracle.states.iter().zip(&oracle.scores).filter(|(_, score)| **score > ZERO).map(|(x, _)| x).collect();
+    let possible: Vec<&Vec<usize>> = oracle
+        .states
+        .iter()
+        .zip(&oracle.scores)
+        .filter(|(_, score)| **score > ZERO)
+        .map(|(x, _)| x)
+        .collect();
     let mut reached = vec![false; possible.len()];
     let mut open = vec![0];
     while let Some(i) = open.pop() {

@@ -9,9 +9,10 @@ use zhat::learn::{
     self, Column, Fit, Likelihood, NetworkFit, NetworkFitted, Optimizer, Parents, Statistics, Structure,
     Table, columns_of, fit_network, score_states,
 };
+use zhat::model::NetworkType;
 use zhat::model::generate::{self, GraphShape};
 use zhat::random::{Stream, Streams};
-use zhat::{FactorGraph, Guarantee, LogPartition, NetworkType, Run, Sample, exact};
+use zhat::{FactorGraph, Guarantee, LogPartition, Run, Sample, exact};
 
 type Row = Vec<Option<u32>>;
 
@@ -121,7 +122,9 @@ fn the_likelihood_of_observed_cells_is_that_of_enumeration() {
             rows.iter().map(|row| row.iter().map(|c| c.map(|c| c as usize)).collect()).collect();
         let (scores, mean) = score_states(&model, log_z.clone(), &cells, Missing::Marginal, &run).unwrap();
         assert!((mean.value - by_hand(&point)).abs() < 1e-11 && scores.last().unwrap().is_nan());
-        for (row, score) in rows.iter().zip(&scores).filter(|(row, _)| row.iter().any(Option::is_some)).take(5) {
+        for (row, score) in
+            rows.iter().zip(&scores).filter(|(row, _)| row.iter().any(Option::is_some)).take(5)
+        {
             assert!((score - enumerated(&model, std::slice::from_ref(row))).abs() < 1e-11);
         }
         // Forbidden states.
