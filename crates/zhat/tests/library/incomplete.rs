@@ -447,7 +447,8 @@ fn a_column_without_values_is_a_latent_variable() {
     let n = table.rows() as f64;
     let reference = score_of(&truth, &table) / n;
     assert!(found.log_likelihood.value >= reference, "{} {reference}", found.log_likelihood);
-    let largest = probabilities(&found.graph).iter().zip(probabilities(&truth)).map(|(p, q)| (p - q).abs());
+    let largest =
+        probabilities(&found.graph).into_iter().zip(probabilities(&truth)).map(|(p, q)| (p - q).abs());
     assert!(largest.fold(0.0, f64::max) < 0.1);
     // Uniform tables start from random numbers, so that EM does not stay where it begins.
     let uniform = Parents::new(vec![vec![], vec![0], vec![0], vec![0]]).unwrap().network(&names).unwrap();
