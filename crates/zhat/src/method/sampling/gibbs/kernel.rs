@@ -87,11 +87,6 @@ impl<'g> Kernel<'g> {
         walker.entries.iter().map(|&entry| self.logs[entry]).sum()
     }
 
-    /// Where the table of each factor starts.
-    pub fn starts(&self) -> &[usize] {
-        &self.starts
-    }
-
     fn touching(&self, v: usize) -> &[Touch] {
         let start = if v == 0 { 0 } else { self.ends[v - 1] };
         &self.touching[start..self.ends[v]]
