@@ -1,6 +1,7 @@
 //! Models from tables: counting, fitting, scoring, imputation.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -111,7 +112,7 @@ fn optional(codes: &[PyReadonlyArray1<'_, i64>]) -> PyResult<Vec<Vec<Option<u32>
 /// The distinct rows of a table, some with missing values.
 #[pyclass(frozen, module = "zhat._zhat")]
 pub struct Table {
-    inner: learn::Table,
+    inner: Arc<learn::Table>,
 }
 
 #[pymethods]
@@ -141,7 +142,7 @@ impl Table {
                 run.supervise(py, move |run| learn::Table::of_codes(columns, &own, missing, run))?
             }
         };
-        Ok(Table { inner })
+        Ok(Table { inner: Arc::new(inner) })
     }
 
     /// From a text file, as `Statistics.read`. With `structure`, the columns are its variables.
@@ -164,7 +165,7 @@ impl Table {
             Some(columns) => read_table_for(columns, &path, &options, run),
             None => read_table(&path, &options, run),
         })?;
-        Ok(Table { inner })
+        Ok(Table { inner: Arc::new(inner) })
     }
 
     #[getter]
@@ -189,7 +190,8 @@ impl Table {
 
     /// The counts of the values that are present.
     fn available(&self, py: Python<'_>, run: &Run) -> PyResult<Statistics> {
-        let inner = run.supervise(py, |run| learn::Statistics::available(&self.inner, run))?;
+        let table = self.inner.clone();
+        let inner = run.supervise(py, move |run| learn::Statistics::available(&table, run))?;
         Ok(Statistics { inner })
     }
 
@@ -220,10 +222,10 @@ pub fn fit_network(
 ) -> PyResult<Outcome> {
     let how: NetworkFit =
         serde_json::from_str(how).map_err(|error| error::argument("fit", error.to_string()))?;
-    let structure = graph_of(structure)?;
-    let (fitted, history) = run.supervise(py, |run| {
+    let (structure, table) = (graph_of(structure)?, table.inner.clone());
+    let (fitted, history) = run.supervise(py, move |run| {
         let mut history = Vec::new();
-        let fitted = learn::fit_network(&structure, &table.inner, &how, run, &mut |now| {
+        let fitted = learn::fit_network(&structure, &table, &how, run, &mut |now| {
             history.push(now.objective);
             Ok(true)
         })?;
@@ -280,7 +282,8 @@ pub fn fit(
     let choice = Choice::parse(method);
     let likelihood = match table {
         Some(table) => {
-            run.supervise(py, |run| Likelihood::of_table(&table.inner, &edges, choice, settings, run))?
+            let table = table.inner.clone();
+            run.supervise(py, move |run| Likelihood::of_table(&table, &edges, choice, settings, run))?
         }
         None => Likelihood::new(&statistics.inner, &edges, choice, settings).map_err(Failure)?,
     };

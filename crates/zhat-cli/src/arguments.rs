@@ -53,7 +53,7 @@ pub enum Command {
     /// Cross-entropy −Σ p log q of two chain models, one value per sequence
     CrossEntropy(DivergenceArguments),
     /// Fits a Markov random field to a table of categories, or a hidden Markov model to sequences
-    Fit(FitArguments),
+    Fit(Box<FitArguments>),
     /// Log-likelihood of the rows of a table under a model, or of sequences under a hidden Markov model
     Score(ScoreArguments),
     /// Replaces missing values of a table by the most probable ones given the rest of the row
