@@ -86,7 +86,7 @@ def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pyte
         counts[language] += 1
         if language == "console":
             assert run_session(text, tmp_path) > 0
-        elif language == "python":
+        elif language == "python" and not needs_torch(text):
             session = parser.get_doctest(text, variables, f"{name}[{number}]", name, 0)
             assert session.examples, f"{name}: block {number} has no `>>>`"
             runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
@@ -98,6 +98,33 @@ def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pyte
                 assert line.partition("#")[0].strip() in ELSEWHERE, line
     if name == "README.md":
         assert min(counts["console"], counts["python"], counts["rust"]) > 0
+
+
+def needs_torch(block: str) -> bool:
+    """Whether a block needs PyTorch; such blocks run in the environment that has it."""
+    return "torch" in block or "tensor(" in block
+
+
+WITH_TORCH = [
+    name for name in FILES if any(own == "python" and needs_torch(text) for own, text in blocks(name))
+]
+
+
+# PyTorch warns of how torch-struct and pytorch-crf use it.
+@pytest.mark.filterwarnings("ignore:.*does not define `arg_constraints`")
+@pytest.mark.filterwarnings("ignore:where received a uint8 condition tensor")
+@pytest.mark.parametrize("name", WITH_TORCH)
+def test_code_blocks_with_torch_run_as_printed(name: str) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed; its code blocks are not run")
+    variables: dict[str, object] = {}
+    for number, (language, text) in enumerate(blocks(name)):
+        if language == "python" and needs_torch(text):
+            session = doctest.DocTestParser().get_doctest(text, variables, f"{name}[{number}]", name, 0)
+            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+            runner.run(session, clear_globs=False)
+            variables = session.globs
+            assert session.examples
+            assert runner.failures == 0
 
 
 def test_rust_blocks_are_documentation_tests() -> None:

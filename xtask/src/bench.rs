@@ -1,4 +1,4 @@
-//! `cargo xtask bench exact | bounds | chain | tree | hmm | predictors | tagger`: compares zhat with other tools.
+//! `cargo xtask bench exact | bounds | chain | tree | hmm | python | predictors | tagger`: compares zhat with other tools.
 
 use crate::environment;
 use crate::shell::{Outcome, Step, root, target};
@@ -56,4 +56,8 @@ pub fn tree(args: &[&str]) -> Outcome {
 
 pub fn hmm(args: &[&str]) -> Outcome {
     with_package("hmm", args)
+}
+
+pub fn python(args: &[&str]) -> Outcome {
+    with_package("python", args)
 }

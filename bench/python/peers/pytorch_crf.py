@@ -1,0 +1,13 @@
+"""pytorch-crf."""
+
+import torchcrf
+
+import timing
+
+if __name__ == "__main__":
+    crf = {
+        "pytorch-crf": lambda problem: timing.module(
+            torchcrf.CRF(len(problem.start), batch_first=True), problem
+        )
+    }
+    timing.main(crf)

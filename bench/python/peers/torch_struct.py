@@ -1,0 +1,8 @@
+"""torch-struct: `LinearChainCRF`, whose potentials have one table per pair of positions."""
+
+import torch_struct
+
+import timing
+
+if __name__ == "__main__":
+    timing.main({"torch-struct": lambda problem: timing.chain(torch_struct, problem)})
