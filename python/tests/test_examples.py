@@ -18,7 +18,7 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.py"))
 
-ABSENT = [name for name in ("matplotlib", "pandas") if find_spec(name) is None]
+ABSENT = [name for name in ("matplotlib", "pandas", "sklearn") if find_spec(name) is None]
 
 
 def test_there_are_notebooks() -> None:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,13 @@ from .answer import Guarantee, stated
 from .errors import InputError
 from .model import FactorGraph
 from .runtime import Progress, run
+
+
+class Coded(NamedTuple):
+    """A column of a table whose states are known: their names, and a code for every row; −1 is missing."""
+
+    states: list[str]
+    codes: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -340,6 +347,8 @@ def _state_names(values: Iterable[Any]) -> list[str]:
 
 def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     """The names of the states and a code for every row; −1 is a missing value."""
+    if isinstance(column, Coded):
+        return column
     module = type(column).__module__.partition(".")[0]
     if module == "pandas":
         import pandas

@@ -84,6 +84,14 @@ class PartitionPredictor(StructuredPredictor):
         self.time = time
         self.progress = progress
 
+    def __sklearn_tags__(self) -> Any:
+        """The properties of the estimator; called by scikit-learn only."""
+        tags = super().__sklearn_tags__()
+        # One column per element, also of a single element.
+        tags.target_tags.single_output = False
+        tags.target_tags.one_d_labels = False
+        return tags
+
     def _read(self, y: Any, training: bool) -> Observed:
         return partitions(y, None if training else self.classes_)
 
