@@ -20,6 +20,14 @@ from . import generate, ops, queries
 from ._predictor import Evaluation, Prediction
 from ._zhat import __version__
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples
+from .bridges import (
+    from_dynamax,
+    from_hmmlearn,
+    from_networkx,
+    from_pgmpy,
+    from_pomegranate,
+    from_pyagrum,
+)
 from .catalogue import Method, methods
 from .dependency import DependencyGradient, DependencyTree, Tree, TreeSamples
 from .errors import (
@@ -117,6 +125,12 @@ __all__ = [
     "entropy",
     "factor_marginals",
     "fit",
+    "from_dynamax",
+    "from_hmmlearn",
+    "from_networkx",
+    "from_pgmpy",
+    "from_pomegranate",
+    "from_pyagrum",
     "generate",
     "get_num_threads",
     "impute",

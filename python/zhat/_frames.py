@@ -36,13 +36,14 @@ class Tabular:
         return polars.DataFrame([series(name, values) for name, values in self._columns().items()])
 
 
-def library(name: str, extra: str) -> Any:
-    """Imports a library that is not required by the package."""
+def library(name: str, extra: str | None = None) -> Any:
+    """Imports a library that is not required by the package, or only by one of its extras."""
     try:
         return import_module(name)
     except ImportError as error:
         root = name.partition(".")[0]
-        message = f'this needs {root}: pip install {root}, or pip install "zhat[{extra}]"'
+        together = "" if extra is None else f', or pip install "zhat[{extra}]"'
+        message = f"this needs {root}: pip install {root}{together}"
         raise ImportError(message, name=root) from error
 
 

@@ -510,6 +510,34 @@ class Hmm(Estimator):
         self.history_, self.n_iter_, self.converged_ = [], 0, False
         self.objective_ = self.log_likelihood_ = float("nan")
 
+    def to_hmmlearn(self) -> Any:
+        """The model as a `CategoricalHMM`, `GaussianHMM`, `GMMHMM` or `PoissonHMM` of hmmlearn.
+
+        Names of symbols are not kept, because hmmlearn numbers them. A model with durations is an error.
+        """
+        from .bridges import to_hmmlearn
+
+        return to_hmmlearn(self)
+
+    def to_dynamax(self) -> Any:
+        """The parameters for dynamax, such as `ParamsGaussianHMM`; the name is that of the model's class.
+
+        The arrays have the precision of jax: single, unless `jax_enable_x64` is set. A model with durations
+        is an error.
+        """
+        from .bridges import to_dynamax
+
+        return to_dynamax(self)
+
+    def to_pomegranate(self) -> Any:
+        """The model as a `DenseHMM` of pomegranate in single precision, with uniform end probabilities.
+
+        A model with durations is an error.
+        """
+        from .bridges import to_pomegranate
+
+        return to_pomegranate(self)
+
     def save(self, path: FilePath) -> None:
         """Writes the model to a `.zhat` file, which `load` and the program read."""
         self._fitted().save(path)

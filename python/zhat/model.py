@@ -173,6 +173,53 @@ class FactorGraph(
 
         return graph(self, marginals.value if isinstance(marginals, Answer) else marginals, ax)
 
+    def to_pgmpy(self, network: bool | None = None) -> Any:
+        """The model for pgmpy: a `DiscreteBayesianNetwork` if this is one, else a `DiscreteMarkovNetwork`.
+
+        A model is a Bayesian network if it was read or converted from one and has no evidence; each factor is
+        then the conditional table of its last variable. `network=True` asks for a Bayesian network, and
+        explains what is missing if the model is none; with `network=False` the result is always a Markov
+        network. Names, orders and scales are kept. In a Markov network, constants are multiplied into the
+        first factor, and a variable without a factor gets one of ones.
+        """
+        from .bridges import to_pgmpy
+
+        return to_pgmpy(self, network)
+
+    def to_pyagrum(self, network: bool | None = None) -> Any:
+        """The model for pyAgrum: a `BayesNet` if this is a Bayesian network, else a `MarkovRandomField`.
+
+        `network` is that of `to_pgmpy`. pyAgrum stores a single factor per set of variables: factors over the
+        same variables are multiplied.
+        """
+        from .bridges import to_pyagrum
+
+        return to_pyagrum(self, network)
+
+    def to_networkx(self, bipartite: bool = False) -> Any:
+        """The model as a `networkx.Graph` with an edge between any two variables that share a factor.
+
+        Nodes have the attribute `states` if the states are named, otherwise `cardinality`. If no factor has
+        more than two variables, nodes and edges also have the attributes that `zhat.from_networkx` reads, so
+        that it restores the model; tables of the same variables are added up.
+
+        With `bipartite=True`, the result is the factor graph: variables have the attribute `bipartite=0`, and
+        factor f is a node `("factor", f)` with `bipartite=1`, `variables` and `log_values`. `from_networkx`
+        restores every model from it.
+        """
+        from .bridges import to_networkx
+
+        return to_networkx(self, bipartite)
+
+    def to_pomegranate(self) -> Any:
+        """The model as a `BayesianNetwork` of pomegranate, in single precision and without names.
+
+        A model that is not a Bayesian network is an error; see `to_pgmpy`.
+        """
+        from .bridges import to_pomegranate
+
+        return to_pomegranate(self)
+
     def _chosen(self, marginals: Beliefs, variables: Iterable[int | str]) -> Beliefs:
         if isinstance(variables, (str, bytes)):
             raise InputError(f"variables: expected a list of names or numbers, found {variables!r}")

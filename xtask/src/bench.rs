@@ -1,4 +1,4 @@
-//! `cargo xtask bench exact | bounds | chain | tree | hmm | python | predictors | tagger`: compares zhat with other tools.
+//! `cargo xtask bench exact | bounds | chain | tree | hmm | networks | python | predictors | tagger`: compares zhat with other tools.
 
 use crate::environment;
 use crate::shell::{Outcome, Step, root, target};
@@ -60,4 +60,8 @@ pub fn hmm(args: &[&str]) -> Outcome {
 
 pub fn python(args: &[&str]) -> Outcome {
     with_package("python", args)
+}
+
+pub fn networks(args: &[&str]) -> Outcome {
+    with_package("networks", args)
 }

@@ -26,6 +26,7 @@ cargo xtask bench chain             compares zhat with other libraries on chains
 cargo xtask bench tree              compares zhat with other libraries on trees
 cargo xtask bench hmm               compares zhat with other libraries on training of hidden Markov models
 cargo xtask bench python            compares zhat.torch with PyTorch libraries on a training step of a CRF
+cargo xtask bench networks          compares zhat with other libraries on Bayesian networks
 cargo xtask bench predictors        compares structured predictors with others; needs ZHAT_DATA
 cargo xtask bench tagger            compares taggers with CRFsuite; needs ZHAT_DATA
 cargo xtask data mushroom FOLDER    fetches the mushroom table from the Rust registry";
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         ["bench", "tree", rest @ ..] => bench::tree(rest),
         ["bench", "hmm", rest @ ..] => bench::hmm(rest),
         ["bench", "python", rest @ ..] => bench::python(rest),
+        ["bench", "networks", rest @ ..] => bench::networks(rest),
         ["bench", "predictors", rest @ ..] => bench::predictors(rest),
         ["bench", "tagger", rest @ ..] => bench::tagger(rest),
         ["data", "mushroom", folder] => data::mushroom(folder),

@@ -1,0 +1,1 @@
+"""The libraries that are compared, one file each: `python -m peers.FILE PEER CASE THREADS CALLS SECONDS`."""
