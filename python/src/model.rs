@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
 use zhat::io::{self, model_file, uai};
-use zhat::model::{AnyModel, Evidence, Factor, Observed};
+use zhat::model::{AnyModel, Evidence, Factor, Finding, Place};
 use zhat::tensor::{Data, Tensor};
 use zhat::{Cache, Error, FactorGraph, Query};
 
@@ -48,11 +48,20 @@ enum Label {
     Name(String),
 }
 
-/// An observation: a variable and its state, a sequence, position and state, or a condition on structures.
+/// What is known about a state: the state, the possible states, or the log-likelihood of each state.
+#[derive(FromPyObject)]
+enum Known {
+    State(Label),
+    Set(Vec<Label>),
+    Likelihood(Vec<f64>),
+}
+
+/// An observation: what is known about a variable or about a position of a sequence, or a condition on
+/// structures.
 #[derive(FromPyObject)]
 enum Observation {
-    Position(usize, usize, usize),
-    State(Label, Label),
+    Position(usize, usize, Known),
+    Variable(Label, Known),
     Text(String),
     Function(Py<PyAny>),
 }
@@ -167,6 +176,17 @@ impl Model {
     #[getter]
     fn evidence(&self) -> PyResult<Vec<(usize, usize)>> {
         Ok(self.graph()?.evidence().to_vec())
+    }
+
+    /// The variables of which sets of states or likelihoods were given.
+    #[getter]
+    fn uncertain_evidence(&self) -> PyResult<Vec<usize>> {
+        let graph = self.graph()?;
+        Ok(graph
+            .uncertain_evidence()
+            .iter()
+            .filter_map(|&f| graph.factor(f).scope.first().copied())
+            .collect())
     }
 
     /// The names, if the model has any.
@@ -322,16 +342,18 @@ impl Model {
     /// Converts an observation to the library's type.
     fn evidence_of(&self, item: Observation) -> PyResult<Evidence> {
         Ok(match item {
-            Observation::Position(sequence, position, state) => {
-                Evidence::Position(Observed { sequence, position, state })
+            Observation::Position(sequence, position, known) => {
+                Evidence::new(Place::Position { sequence, position }, finding(known, number)?)
             }
-            Observation::State(variable, state) => match (self.get::<FactorGraph>(), variable, state) {
-                (Some(graph), variable, state) => {
-                    let (variable, state) = find(graph, variable, state)?;
-                    Evidence::State { variable, state }
+            Observation::Variable(variable, known) => match self.get::<FactorGraph>() {
+                Some(graph) => {
+                    let v = match variable {
+                        Label::Number(v) => v,
+                        Label::Name(name) => graph.variable_named(&name).map_err(Failure)?,
+                    };
+                    Evidence::new(Place::Variable(v), finding(known, |label| state(graph, v, label))?)
                 }
-                (None, Label::Number(variable), Label::Number(state)) => Evidence::State { variable, state },
-                _ => return Err(error::argument("evidence", "variables and states go by their numbers")),
+                None => Evidence::new(Place::Variable(number(variable)?), finding(known, number)?),
             },
             Observation::Text(text) => self.model.parse_evidence(&text).map_err(Failure)?,
             Observation::Function(function) => Evidence::Condition(space::condition(self, function)?),
@@ -381,16 +403,28 @@ pub fn file(path: PathBuf) -> PathBuf {
     if path == Path::new("-") { Path::new(".").join(path) } else { path }
 }
 
-fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, usize)> {
-    let v = match variable {
-        Label::Number(v) => v,
-        Label::Name(name) => graph.variable_named(&name).map_err(Failure)?,
-    };
-    let s = match state {
-        Label::Number(s) => s,
+/// The library's type, with the numbers of the states.
+fn finding(known: Known, number: impl Fn(Label) -> PyResult<usize>) -> PyResult<Finding> {
+    Ok(match known {
+        Known::State(label) => Finding::State(number(label)?),
+        Known::Set(labels) => Finding::Set(labels.into_iter().map(number).collect::<PyResult<_>>()?),
+        Known::Likelihood(log_values) => Finding::Likelihood(log_values),
+    })
+}
+
+/// The number of a state of variable `v`.
+fn state(graph: &FactorGraph, v: usize, label: Label) -> PyResult<usize> {
+    match label {
+        Label::Number(s) => Ok(s),
         // The library reports the error for an unknown variable.
-        Label::Name(_) if v >= graph.variable_count() => 0,
-        Label::Name(name) => graph.state_named(v, &name).map_err(Failure)?,
-    };
-    Ok((v, s))
+        Label::Name(_) if v >= graph.variable_count() => Ok(0),
+        Label::Name(name) => Ok(graph.state_named(v, &name).map_err(Failure)?),
+    }
+}
+
+fn number(label: Label) -> PyResult<usize> {
+    match label {
+        Label::Number(number) => Ok(number),
+        Label::Name(_) => Err(error::argument("evidence", "variables and states go by their numbers")),
+    }
 }

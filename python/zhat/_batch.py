@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
 from . import _zhat
 from ._arguments import FilePath, integer
+from ._evidence import Known, finding, number
 from ._model import Model
 from .errors import InputError
 
@@ -45,10 +46,10 @@ class Batched(Model[Any, Any, Any, Any, Any, Any]):
     def _parameters(self) -> dict[str, Any]:
         return {name: array for name, array in self._native.parameters().items() if name != "lengths"}
 
-    def _conditioned(self: Self, evidence: Mapping[Any, int]) -> Self:
+    def _conditioned(self: Self, evidence: Mapping[Any, Known], label: Callable[[Any], int] = number) -> Self:
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of places and states, found {evidence!r}")
-        items = [(*self._place(key), integer("evidence", state)) for key, state in evidence.items()]
+        items = [(*self._place(key), finding(key, known, label)) for key, known in evidence.items()]
         return self._wrap(self._native.condition(items), self._single)
 
     def _place(self, key: Any) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _html, _zhat
 from ._arguments import integer, integers, scores
 from ._batch import Batched
+from ._evidence import Known
 from ._frames import Columns, Tabular, stacked
 from .answer import Layout
 from .errors import InputError
@@ -207,10 +208,11 @@ class DependencyTree(Batched, kind="dependency-tree"):
         """Whether only trees with one root are admitted."""
         return bool(self._summary["single_root"])
 
-    def condition(self, evidence: Mapping[Any, int]) -> DependencyTree:
+    def condition(self, evidence: Mapping[Any, Known]) -> DependencyTree:
         """The model conditioned on `{word: head}`, or for a batch on `{(sentence, word): head}`.
 
-        Head 0 is the root, head i + 1 is word i.
+        Head 0 is the root, head i + 1 is word i. Instead of a head: a set of possible heads, or
+        likelihoods, one nonnegative weight for the root and for each word.
 
         >>> import numpy as np, zhat
         >>> zhat.DependencyTree(np.zeros((3, 3))).condition({0: 0, 2: 1}).map().value.heads[[0, 2]]

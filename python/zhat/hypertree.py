@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _html, _zhat
 from ._arguments import integer, integers, texts
 from ._batch import Batched
+from ._evidence import Known, number
 from ._frames import Columns, Tabular, stacked
 from ._hypertree import Builder, rows_of
 from .answer import Layout
@@ -317,20 +318,18 @@ class Hypertree(Batched, kind="hypertree"):
         """The names of the symbols, if they are known."""
         return None if self._all_names is None else tuple(self._all_names[0])
 
-    def condition(self, evidence: Mapping[Any, int | str]) -> Hypertree:
+    def condition(self, evidence: Mapping[Any, Known]) -> Hypertree:
         """The model conditioned on `{word: symbol}`, or for a batch on `{(sentence, word): symbol}`.
 
-        The symbol is that of the word's lowest node, by number or by name.
+        The symbol is that of the word's lowest node, by number or by name. Instead of a symbol: a set of
+        possible symbols, or likelihoods, one nonnegative weight for each symbol that can cover a word.
 
         >>> import numpy as np, zhat
         >>> model = zhat.Hypertree(np.zeros((3, 2))).condition({0: 1, 2: 1})
         >>> float(round(model.marginals().value[0, 0, 1], 9))
         1.0
         """
-        numbered: Any = evidence
-        if isinstance(evidence, Mapping):
-            numbered = {place: self._symbol(symbol) for place, symbol in evidence.items()}
-        model = self._conditioned(numbered)
+        model = self._conditioned(evidence, self._symbol)
         model._given_as = self._given_as
         return model
 
@@ -353,7 +352,7 @@ class Hypertree(Batched, kind="hypertree"):
 
     def _symbol(self, symbol: int | str) -> int:
         if not isinstance(symbol, str):
-            return symbol
+            return number(symbol)
         names = self.symbol_names or ()
         if symbol not in names:
             known = f"known are {', '.join(names)}" if names else "symbols have no names"

@@ -7,21 +7,20 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, log_table, text, texts
+from ._evidence import Evidence, finding
 from ._model import KINDS, Model, of_kind
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Names, Samples
 from .errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mapping[int | str, int | str]"
 
 
 class FactorGraph(
@@ -108,6 +107,11 @@ class FactorGraph(
         """The observed states by variable."""
         return dict(self._native.evidence)
 
+    @property
+    def uncertain_evidence(self) -> list[int]:
+        """The variables about which sets of states or likelihoods were given; a variable may occur twice."""
+        return self._native.uncertain_evidence
+
     @cached_property
     def _names(self) -> Names | None:
         names = self._native.names
@@ -123,23 +127,32 @@ class FactorGraph(
         return self._native.score(integers("state", state))
 
     def condition(self, evidence: Evidence) -> FactorGraph:
-        """The model conditioned on these states of variables; both are given by number or by name.
+        """The model conditioned on what is known about variables: `{variable: state}`.
 
-        The variables keep their numbers. The log partition function of the result is the log weight of the
+        Instead of a state: a set of possible states, or a list or array of likelihoods, one nonnegative
+        weight per state, by which the weight of the model is multiplied. Variables and states are given by
+        number or by name.
+
+        The variables keep their numbers. The log partition function of the result is the log of the sum of
+        all weights, each times its likelihoods; without likelihoods, that is the log weight of the
         evidence.
 
         >>> import zhat
-        >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [2.0, 3.0]])])
-        >>> model.condition({0: 1}).map().value.state.tolist()
-        [1, 1]
+        >>> model = zhat.FactorGraph([2, 3], [((0, 1), [[0.0, 1.0, 4.0], [2.0, 3.0, 5.0]])])
+        >>> model.condition({0: 0}).map().value.state.tolist()
+        [0, 2]
+        >>> model.condition({0: [0.8, 0.1], 1: {0, 1}}).map().value.state.tolist()
+        [0, 1]
         """
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of variables and states, found {evidence!r}")
-        return self._wrap(self._native.condition([(_label(v), _label(s)) for v, s in evidence.items()]))
+        return self._wrap(
+            self._native.condition([(_label(v), finding(v, known, _label)) for v, known in evidence.items()])
+        )
 
     def save(self, path: FilePath) -> None:
-        """Writes the model. The file extension determines the format: `.zhat` (exact), `.uai` (text) or
-        `.bif` (text with names, for Bayesian networks)."""
+        """Writes the model. The file extension determines the format: `.zhat` (exact), `.uai` (text), or for
+        Bayesian networks with names `.bif`, `.xmlbif` or `.net`."""
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
@@ -243,7 +256,7 @@ class FactorGraph(
 
     def __repr__(self) -> str:
         """The sizes in one line."""
-        observed = f", {len(self.evidence)} observed" if self.evidence else ""
+        observed = f", {self._observed()}" if self._observed() else ""
         variables = f"{self.n_variables} variables, {self._domains()}"
         return f"FactorGraph({variables}, {self.n_factors} factors{observed})"
 
@@ -251,9 +264,13 @@ class FactorGraph(
         rows = {"variables": f"{self.n_variables}, {self._domains()}", "factors": str(self.n_factors)}
         if self.names:
             rows["names"] = ", ".join(self.names[:8]) + (", …" if len(self.names) > 8 else "")
-        if self.evidence:
-            rows["evidence"] = f"{len(self.evidence)} observed"
+        if self._observed():
+            rows["evidence"] = self._observed()
         return rows
+
+    def _observed(self) -> str:
+        counts = {"observed": len(self.evidence), "uncertain": len(self.uncertain_evidence)}
+        return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
     def _domains(self) -> str:
         sizes = sorted(Counter(self.cardinalities))
@@ -267,7 +284,8 @@ class FactorGraph(
 
 
 def read(path: FilePath, evidence: FilePath | None = None) -> Any:
-    """Reads a model from a `.uai`, `.bif` or `.zhat` file or a text grammar, and evidence in the UAI format.
+    """Reads a model from a `.uai`, `.bif`, XMLBIF, `.net` or `.zhat` file or a text grammar, and evidence in
+    the UAI format.
 
     Files may be compressed (`.gz`, `.zst`). The format and the kind of model are determined by the content,
     not by the file name. The class of the result depends on the kind, and may be `LanguageModel` or `Hmm`;

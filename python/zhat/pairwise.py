@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, precision, real, scores, settings, text
+from ._evidence import Known, finding, number
 from ._model import Model
 from .answer import Layout
 from .errors import InputError
@@ -123,11 +124,19 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
         """The precision: float32 or float64."""
         return self.nodes.dtype
 
-    def condition(self, evidence: Mapping[int, int]) -> PairwiseGraph:
-        """The model conditioned on these states of variables: `{variable: state}`."""
+    def condition(self, evidence: Mapping[int, Known]) -> PairwiseGraph:
+        """The model conditioned on what is known about variables: `{variable: state}`.
+
+        Instead of a state: a set of possible states, or likelihoods, one nonnegative weight per state.
+
+        >>> import numpy as np, zhat
+        >>> agree = zhat.PairwiseGraph(np.zeros((2, 2)), [(0, 1)], [[1.0, 0.0], [0.0, 1.0]])
+        >>> agree.condition({0: [0.2, 0.7]}).marginals().value[0].round(4).tolist()
+        [0.2222, 0.7778]
+        """
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of variables and states, found {evidence!r}")
-        items = [(integer("evidence", v), integer("evidence", x)) for v, x in evidence.items()]
+        items = [(number(v), finding(v, known)) for v, known in evidence.items()]
         return self._wrap(self._native.condition(items))
 
     def score(self, state: Iterable[int]) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _zhat
 from ._arguments import integer, integers, scores
 from ._batch import Batched
+from ._evidence import Known
 from .answer import Layout
 from .errors import InputError
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
@@ -92,15 +93,20 @@ class _Sequences(Batched):
         """The log factors (N, R) of target states of low-rank transitions."""
         return self._parameters.get("log_right")
 
-    def condition(self: Self, evidence: Mapping[Any, int]) -> Self:
+    def condition(self: Self, evidence: Mapping[Any, Known]) -> Self:
         """The model conditioned on `{position: state}`, or for a batch on `{(sequence, position): state}`.
 
-        The log partition function of the result is the log weight of the evidence.
+        Instead of a state: a set of possible states, or likelihoods, one nonnegative weight per state.
+
+        The log partition function of the result is the log of the sum of all weights, each times its
+        likelihoods; without likelihoods, that is the log weight of the evidence.
 
         >>> import zhat
         >>> chain = zhat.Chain([[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]])
         >>> chain.condition({0: 0}).map().value.states.tolist()
         [0, 0]
+        >>> chain.condition({0: [0.01, 0.99], 1: {0, 1}}).map().value.states.tolist()
+        [1, 1]
         """
         return self._conditioned(evidence)
 

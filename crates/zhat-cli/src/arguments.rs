@@ -92,7 +92,7 @@ pub enum Command {
 /// Which model, given what.
 #[derive(Args, Debug)]
 pub struct ModelArguments {
-    /// The model: a .uai, .bif or .zhat file or a text grammar, plain or compressed (.gz, .zst), or - for stdin
+    /// The model: a .uai, .bif, .xmlbif, .net or .zhat file or a text grammar, plain or compressed (.gz, .zst), or - for stdin
     pub model: PathBuf,
     /// The data of a model that needs some, plain or compressed, or - for stdin. For a grammar: one sentence
     /// per line, words separated by white space. For a hidden Markov model: a table of observations
@@ -102,8 +102,8 @@ pub struct ModelArguments {
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
     /// Evidence. Variables by name or number: rain=yes,x3=1. Sequences: 0:12=3 is state 3 at position 12 of
-    /// sequence 0. Combinatorial spaces: [not] chosen I, at ITEM POSITION, before I J, linked I J, or size
-    /// LEAST MOST
+    /// sequence 0. Sets of states: sky=grey|dark. Likelihoods, one weight per state: rain=0.8:0.2.
+    /// Combinatorial spaces: [not] chosen I, at ITEM POSITION, before I J, linked I J, or size LEAST MOST
     #[arg(long, value_name = "NAME=STATE", value_delimiter = ',')]
     pub given: Vec<String>,
 }
@@ -352,7 +352,7 @@ pub enum StartArgument {
 
 #[derive(Args, Debug)]
 pub struct ScoreArguments {
-    /// The model: a .zhat, .uai or .bif file
+    /// The model: a .zhat, .uai, .bif, .xmlbif or .net file
     pub model: PathBuf,
     /// The table: comma-separated values with a header, plain or compressed (.gz, .zst), or - for stdin
     #[arg(required_unless_present = "input")]
@@ -372,7 +372,7 @@ pub struct ScoreArguments {
 
 #[derive(Args, Debug)]
 pub struct ImputeArguments {
-    /// The model: a .zhat, .uai or .bif file
+    /// The model: a .zhat, .uai, .bif, .xmlbif or .net file
     pub model: PathBuf,
     #[command(flatten)]
     pub table: TableArguments,
@@ -408,8 +408,8 @@ pub struct InfoArguments {
 pub struct ConvertArguments {
     /// The model to read; the format is detected from the content
     pub from: PathBuf,
-    /// The file to write; the extension selects the format: .zhat, .uai or .bif, or .cfg for a grammar (- for
-    /// UAI on stdout)
+    /// The file to write; the extension selects the format: .zhat, .uai, .bif, .xmlbif or .net, or .cfg for a
+    /// grammar (- for UAI on stdout)
     pub to: PathBuf,
     /// The data of a model that needs some: for a grammar, one sentence per line. The model of these data is
     /// written
@@ -449,8 +449,8 @@ pub struct DemoArguments {
 pub struct GenerateArguments {
     #[command(subcommand)]
     pub what: Generate,
-    /// The file to write; the extension selects the format: .zhat, .uai or .bif, or .cfg for a grammar (- for
-    /// UAI or the text of a grammar on stdout)
+    /// The file to write; the extension selects the format: .zhat, .uai, .bif, .xmlbif or .net, or .cfg for a
+    /// grammar (- for UAI or the text of a grammar on stdout)
     #[arg(short, long, value_name = "FILE", global = true, default_value = "-")]
     pub output: PathBuf,
     /// Random seed; the same seed gives the same model

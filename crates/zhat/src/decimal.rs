@@ -1,4 +1,5 @@
-//! Decimal formatting of numbers, with the ends of intervals rounded outward.
+//! Decimal formatting of numbers, with the ends of intervals rounded outward, and the logarithm of a number
+//! given as text.
 //!
 //! A value is rounded to nearest with ten decimal places; an end of an interval is rounded away from the
 //! interval with six to ten places. The grid of an end is contained in the grid of a value, and rounding is
@@ -160,6 +161,35 @@ fn next(digits: &str) -> String {
     });
     let raised: String = raised.collect::<Vec<_>>().into_iter().rev().collect();
     if carry { format!("1{raised}") } else { raised }
+}
+
+/// The logarithm of a decimal number ≥ 0, even if a double cannot represent the number; `None` if it is not
+/// such a number.
+pub(crate) fn parse_log(token: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(token).ok()?;
+    // The standard library would also accept `inf` and `nan`.
+    if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')) {
+        return None;
+    }
+    let value: f64 = text.parse().ok()?;
+    if (1e-300..f64::INFINITY).contains(&value) {
+        return Some(value.ln());
+    }
+    if value < 0.0 {
+        return None;
+    }
+    // Out of range, or nearly: use the leading digits and count the decimal places.
+    let (digits, exponent) = text.split_at(text.find(['e', 'E']).unwrap_or(text.len()));
+    let exponent: f64 = if exponent.is_empty() { 0.0 } else { exponent[1..].parse().ok()? };
+    let (whole, fraction) = digits.trim_start_matches('+').split_once('.').unwrap_or((digits, ""));
+    let places = || whole.trim_start_matches('+').bytes().chain(fraction.bytes());
+    let Some(first) = places().position(|digit| digit != b'0' && digit != b'-') else {
+        return Some(f64::NEG_INFINITY);
+    };
+    let leading: String = places().skip(first).take(20).map(char::from).collect();
+    let point = whole.trim_start_matches('+').len() as f64 - (first + leading.len()) as f64;
+    let log = leading.parse::<f64>().ok()?.ln() + (exponent + point) * std::f64::consts::LN_10;
+    log.is_finite().then_some(log)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod support;
 
 mod answers;
+mod evidence;
 mod failures;
 mod grammar_queries;
 mod grammars;

@@ -6,6 +6,8 @@ pub(crate) mod blocks;
 mod cell;
 pub(crate) mod compression;
 pub mod model_file;
+pub mod net;
+mod network;
 #[cfg(feature = "csv")]
 mod row_ends;
 #[cfg(feature = "csv")]
@@ -14,6 +16,9 @@ pub mod tensor_file;
 mod tokens;
 pub mod uai;
 pub(crate) mod whole;
+mod words;
+pub(crate) mod xml;
+pub mod xmlbif;
 
 pub(crate) use cell::cell;
 pub(crate) use whole::write_atomically;
@@ -21,6 +26,7 @@ pub(crate) use whole::write_atomically;
 use std::fs::File;
 use std::io::{Read, Write as _};
 use std::path::Path;
+use std::str::Utf8Error;
 
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Grammar, Input, Model};
@@ -33,8 +39,12 @@ pub enum Format {
     Bif,
     /// The text of a [`Grammar`].
     Grammar,
+    /// [`net`].
+    Net,
     /// [`uai`].
     Uai,
+    /// [`xmlbif`].
+    XmlBif,
     /// [`model_file`].
     Zhat,
 }
@@ -43,16 +53,19 @@ impl Format {
     /// The output format for a file of this name.
     ///
     /// # Errors
-    /// If the extension is not `bif`, `uai`, `zhat`, or `cfg`, `pcfg` or `grammar` for the text of a grammar.
+    /// If the extension is not `bif`, `net`, `uai`, `zhat`, one of `xmlbif`, `bifxml` and `xml`, or one of `cfg`,
+    /// `pcfg` and `grammar` for the text of a grammar.
     pub fn of(path: &Path) -> Result<Format> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("bif") => Ok(Format::Bif),
             Some("cfg" | "pcfg" | "grammar") => Ok(Format::Grammar),
+            Some("net") => Ok(Format::Net),
             Some("uai") => Ok(Format::Uai),
+            Some("xmlbif" | "bifxml" | "xml") => Ok(Format::XmlBif),
             Some("zhat") => Ok(Format::Zhat),
             _ => Err(Error::argument(
                 path.display().to_string(),
-                "the extension selects the format: .zhat, .uai or .bif, or .cfg for a grammar",
+                "the extension selects the format: .zhat, .uai, .bif, .xmlbif or .net, or .cfg for a grammar",
             )),
         }
     }
@@ -109,7 +122,9 @@ fn read_model_from(mut source: Box<dyn Read + Send>, name: &str, length: u64) ->
     match format {
         Format::Bif => Ok(bif::parse_model(&bytes, name)?.into()),
         Format::Grammar => Ok(Grammar::parse(&utf8(bytes, name)?, name)?.into()),
+        Format::Net => Ok(net::parse_model(&bytes, name)?.into()),
         Format::Uai => Ok(uai::parse_model(&bytes, name)?.into()),
+        Format::XmlBif => Ok(xmlbif::parse_model(&bytes, name)?.into()),
         Format::Zhat => model_file::parse(&bytes, name),
     }
 }
@@ -124,12 +139,14 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
     match tokens.next() {
         None => Err(message(0, "the file is empty; expected a model".into())),
         Some(token) if bif::looks_like(token) => Ok(Format::Bif),
+        Some(token) if xmlbif::looks_like(token) => Ok(Format::XmlBif),
+        Some(_) if net::looks_like(start) => Ok(Format::Net),
         Some(_) if looks_like_grammar(start) => Ok(Format::Grammar),
         Some(b"MARKOV" | b"BAYES") => Ok(Format::Uai),
         Some(token) => Err(message(
             tokens.line(),
             format!(
-                "unknown format: it starts with `{}`; expected MARKOV or BAYES (a .uai file), network (a .bif file), S -> … (a grammar) or a .zhat file",
+                "unknown format: it starts with `{}`; expected MARKOV or BAYES (a .uai file), network (a .bif file), <BIF> (XMLBIF), net (a .net file), S -> … (a grammar) or a .zhat file",
                 tokens::shown(token)
             ),
         )),
@@ -158,12 +175,17 @@ fn looks_like_grammar(start: &[u8]) -> bool {
 
 /// The text of a file.
 fn utf8(bytes: Vec<u8>, name: &str) -> Result<String> {
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
-        let message = "the text is not UTF-8".into();
-        Error::Parse { source_name: name.into(), line, message }
-    })
+    String::from_utf8(bytes).map_err(|error| not_utf8(error.as_bytes(), error.utf8_error(), name))
+}
+
+/// The text of a file, borrowed.
+fn text_of<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
+    std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error, name))
+}
+
+fn not_utf8(bytes: &[u8], error: Utf8Error, name: &str) -> Error {
+    let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
+    Error::Parse { source_name: name.into(), line, message: "the text is not UTF-8".into() }
 }
 
 /// Reads the data that a model is applied to, such as the sentences of a grammar, from a file, plain or
@@ -241,6 +263,14 @@ pub fn write_model(model: &Model, path: &Path) -> Result<()> {
         Format::Bif => {
             bif::check(graph)?;
             write_atomically(path, |out| bif::write_model(graph, out))
+        }
+        Format::Net => {
+            net::check(graph)?;
+            write_atomically(path, |out| net::write_model(graph, out))
+        }
+        Format::XmlBif => {
+            xmlbif::check(graph)?;
+            write_atomically(path, |out| xmlbif::write_model(graph, out))
         }
         _ if to_stdout => {
             let mut out = std::io::stdout().lock();

@@ -19,6 +19,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::tokens::{Tokens, shown};
+use crate::decimal::parse_log;
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, NetworkType, table};
 
@@ -101,35 +102,6 @@ fn parse_scope(tokens: &mut Tokens<'_>, f: usize, variables: usize) -> Result<Ve
         Some(v) => Err(tokens.error(format!("factor {f} names variable {v} twice"))),
         None => Ok(scope),
     }
-}
-
-/// The logarithm of a decimal number ≥ 0, even if a double cannot represent the number; `None` if it is not
-/// such a number.
-pub(super) fn parse_log(token: &[u8]) -> Option<f64> {
-    let text = std::str::from_utf8(token).ok()?;
-    // The standard library would also accept `inf` and `nan`.
-    if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')) {
-        return None;
-    }
-    let value: f64 = text.parse().ok()?;
-    if (1e-300..f64::INFINITY).contains(&value) {
-        return Some(value.ln());
-    }
-    if value < 0.0 {
-        return None;
-    }
-    // Out of range, or nearly: use the leading digits and count the decimal places.
-    let (digits, exponent) = text.split_at(text.find(['e', 'E']).unwrap_or(text.len()));
-    let exponent: f64 = if exponent.is_empty() { 0.0 } else { exponent[1..].parse().ok()? };
-    let (whole, fraction) = digits.trim_start_matches('+').split_once('.').unwrap_or((digits, ""));
-    let places = || whole.trim_start_matches('+').bytes().chain(fraction.bytes());
-    let Some(first) = places().position(|digit| digit != b'0' && digit != b'-') else {
-        return Some(f64::NEG_INFINITY);
-    };
-    let leading: String = places().skip(first).take(20).map(char::from).collect();
-    let point = whole.trim_start_matches('+').len() as f64 - (first + leading.len()) as f64;
-    let log = leading.parse::<f64>().ok()?.ln() + (exponent + point) * std::f64::consts::LN_10;
-    log.is_finite().then_some(log)
 }
 
 /// The decimal form of exp(log), which may be outside the range of doubles.

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::FactorGraph;
-use super::chain::Observed;
-use super::space::Condition;
+use super::evidence::Evidence;
 use super::tree::{NamedTree, TreeKind};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, TensorMap};
@@ -35,23 +34,6 @@ impl Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
-}
-
-/// An observation about a model.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Evidence {
-    /// A variable of a graph is in a state.
-    State {
-        /// The variable.
-        variable: usize,
-        /// Its state.
-        state: usize,
-    },
-    /// A position of a sequence is in a state.
-    Position(Observed),
-    /// The structures of a space satisfy a condition.
-    Condition(Condition),
 }
 
 /// Data that a model is applied to, such as the sentences of a grammar.
@@ -257,11 +239,6 @@ pub trait AnyModel: Any + Debug + Send + Sync {
 
 fn no_evidence(kind: Kind) -> Error {
     Error::argument("evidence", format!("a {kind} takes no evidence"))
-}
-
-/// The error for evidence of a type that this kind of model does not support.
-pub(super) fn other_evidence(kind: Kind) -> Error {
-    Error::argument("evidence", format!("a {kind} takes another kind of evidence"))
 }
 
 /// A model of any kind, as read from a file; clones share it. It records whether it was conditioned on

@@ -3,6 +3,7 @@
 pub(crate) mod any;
 pub(crate) mod chain;
 mod dependency;
+mod evidence;
 mod factor_graph;
 pub mod generate;
 mod grammar;
@@ -16,9 +17,10 @@ pub(crate) mod table;
 mod tree;
 
 pub use crate::values::Values;
-pub use any::{AnyModel, Batch, Evidence, Input, Kind, Model, Reader, StateForm, Summary, equal};
+pub use any::{AnyModel, Batch, Input, Kind, Model, Reader, StateForm, Summary, equal};
 pub use chain::{Chain, Observed, Pattern, Transitions};
 pub use dependency::{DependencyTree, TreeShape};
+pub use evidence::{Evidence, Finding, Place};
 pub use factor_graph::{Factor, FactorGraph, Names, NetworkType};
 pub use grammar::Grammar;
 pub use hypertree::{Closure, Hypertree, Rule, Rules, Spans, Symbols, TreeNames, UnaryRule, UnaryRules};

@@ -17,6 +17,7 @@ mod chains;
 mod conditioning;
 mod dependency;
 mod divergences;
+mod evidence;
 mod free_rules;
 mod golden;
 mod guarantees;

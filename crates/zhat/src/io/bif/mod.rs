@@ -19,61 +19,26 @@
 //! digits; log Z then differs from 0 accordingly.
 
 mod read;
+mod skip;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::io::Write;
 
 pub use self::read::parse_model;
-use self::words::needs_quotes;
+use super::network;
 use super::uai::format_exp;
+use super::words::Style;
 use crate::error::{Error, Result};
-use crate::model::{FactorGraph, NetworkType, table};
+use crate::model::{FactorGraph, table};
 
-/// Tolerance for the sum of a row: three states written as 0.33 must pass, whatever the rounding.
-const SUM_TOLERANCE: f64 = 0.01 + 1e-9;
+/// The tokens of the format.
+const STYLE: Style = Style { marks: b"{}()[],;|", comments: &[("//", "\n"), ("/*", "*/")], escapes: false };
 
 /// True if a file with this first word is a BIF file.
 pub(crate) fn looks_like(first_word: &[u8]) -> bool {
-    // No other format has comments.
+    // No other format has these comments.
     [b"network".as_slice(), b"//", b"/*"].iter().any(|start| first_word.starts_with(start))
-}
-
-/// Describes the error of a row whose sum is far from 1.
-fn check_sum(row: &[f64]) -> std::result::Result<(), String> {
-    let sum: f64 = row.iter().map(|log| log.exp()).sum();
-    if (sum - 1.0).abs() <= SUM_TOLERANCE {
-        return Ok(());
-    }
-    Err(format!("sums to {}; expected 1 up to 0.01", (sum * 1e6).round() / 1e6))
-}
-
-/// A variable on a directed cycle, if there is one; every variable is the last of exactly one scope.
-fn on_a_cycle(graph: &FactorGraph) -> Option<usize> {
-    let n = graph.variable_count();
-    let (mut waiting, mut factor_of, mut children) = (vec![0; n], vec![0; n], vec![Vec::new(); n]);
-    for (f, factor) in graph.factors().enumerate() {
-        let (&child, parents) = factor.scope.split_last()?;
-        factor_of[child] = f;
-        waiting[child] = parents.len();
-        parents.iter().for_each(|&parent| children[parent].push(child));
-    }
-    let mut ready: Vec<usize> = (0..n).filter(|&v| waiting[v] == 0).collect();
-    while let Some(v) = ready.pop() {
-        for &child in &children[v] {
-            waiting[child] -= 1;
-            if waiting[child] == 0 {
-                ready.push(child);
-            }
-        }
-    }
-    let mut v = (0..n).find(|&v| waiting[v] > 0)?;
-    for _ in 0..n {
-        // Every waiting variable has a waiting parent, so after n steps to parents the walk is on a cycle.
-        v = *graph.factor(factor_of[v]).scope.iter().find(|&&parent| parent != v && waiting[parent] > 0)?;
-    }
-    Some(v)
 }
 
 /// Checks that a model can be written in the format.
@@ -82,38 +47,8 @@ fn on_a_cycle(graph: &FactorGraph) -> Option<usize> {
 /// If the model has evidence or is not a Bayesian network (one table per variable, rows that sum to 1, no
 /// directed cycle), or a name contains a quotation mark.
 pub fn check(graph: &FactorGraph) -> Result<()> {
-    let fail = |reason: String| {
-        Err(Error::model(format!("only a Bayesian network can be a .bif file, but {reason}")))
-    };
-    if !graph.evidence().is_empty() {
-        return fail("this model has been given evidence".into());
-    }
-    if graph.network_type() != NetworkType::Bayes {
-        return fail("this model has the form MARKOV".into());
-    }
-    let mut has_table = vec![false; graph.variable_count()];
-    for (f, factor) in graph.factors().enumerate() {
-        let Some(&child) = factor.scope.last() else {
-            return fail(format!("factor {f} is a constant"));
-        };
-        let name = graph.variable_name(child);
-        if std::mem::replace(&mut has_table[child], true) {
-            return fail(format!("variable `{name}` is last in the scopes of two factors"));
-        }
-        let rows = factor.log_values.chunks(graph.cardinalities()[child]);
-        if let Some(message) = rows.into_iter().find_map(|row| check_sum(row).err()) {
-            return fail(format!("a row of the table of `{name}` {message}"));
-        }
-    }
-    if let Some(v) = has_table.iter().position(|has| !has) {
-        return fail(format!("variable `{}` is last in no factor's scope", graph.variable_name(v)));
-    }
-    if let Some(v) = on_a_cycle(graph) {
-        return fail(format!("variable `{}` is its own ancestor", graph.variable_name(v)));
-    }
-    let variables = graph.names().into_iter().flat_map(|names| names.variables().iter());
-    let states = |v| graph.names().into_iter().flat_map(move |names| names.states(v).iter());
-    match variables.chain((0..graph.variable_count()).flat_map(states)).find(|name| name.contains('"')) {
+    network::check(graph, ".bif")?;
+    match network::names(graph).find(|name| name.contains('"')) {
         Some(name) => {
             Err(Error::model(format!("the name `{name}` has a quote in it, which a .bif file cannot hold")))
         }
@@ -126,12 +61,9 @@ pub fn check(graph: &FactorGraph) -> Result<()> {
 /// # Errors
 /// If `out` fails.
 pub fn write_model(graph: &FactorGraph, out: &mut dyn Write) -> std::io::Result<()> {
-    let quoted = |name: String| if needs_quotes(&name) { format!("\"{name}\"") } else { name };
+    let quoted = |name: String| if STYLE.needs_quotes(&name) { format!("\"{name}\"") } else { name };
     let variable = |v: usize| quoted(graph.variable_name(v));
-    let state = |v: usize, s: usize| match graph.names() {
-        Some(names) if !names.states(v).is_empty() => quoted(graph.state_name(v, s)),
-        _ => format!("s{s}"),
-    };
+    let state = |v: usize, s: usize| quoted(network::state_name(graph, v, s));
     writeln!(out, "network unknown {{\n}}")?;
     for (v, &states) in graph.cardinalities().iter().enumerate() {
         let names: Vec<String> = (0..states).map(|s| state(v, s)).collect();

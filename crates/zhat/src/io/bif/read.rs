@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::super::network::{check_sum, on_a_cycle};
 use super::super::tokens::shown;
-use super::super::uai::parse_log;
-use super::words::{Word, Words};
-use super::{check_sum, on_a_cycle};
+use super::super::words::{Word, Words};
+use super::STYLE;
+use crate::decimal::parse_log;
 use crate::error::Result;
 use crate::model::{FactorGraph, NetworkType, table};
 use crate::platform;
@@ -23,7 +24,7 @@ const BYTES_PER_ENTRY: f64 = 32.0;
 pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     let mut network = Network { free: platform::available_memory() as f64, ..Network::default() };
     // Tables can only be read once all variables are known, and variables may be declared anywhere.
-    let mut words = Words::new(bytes, name);
+    let mut words = Words::new(bytes, name, STYLE);
     each_block(&mut words, |words, block| match block {
         Block::Variable => network.read_variable(words),
         Block::Probability => words.skip_block(),
@@ -31,7 +32,7 @@ pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     let states = network.variables.iter().map(|variable| variable.states.len()).collect();
     let graph = FactorGraph::new(states).map_err(|error| words.error(error.to_string()))?;
     let mut graph = graph.with_network_type(NetworkType::Bayes);
-    let mut words = Words::new(bytes, name);
+    let mut words = Words::new(bytes, name, STYLE);
     each_block(&mut words, |words, block| match block {
         Block::Variable => words.skip_block(),
         Block::Probability => network.read_probability(words, &mut graph),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::method::exact::Elimination;
-use crate::model::generate;
+use crate::model::{NetworkType, generate};
 use crate::{LogPartition, Marginals, Run};
 
 /// P(good) = 0.615625.

@@ -12,6 +12,7 @@
 //! | `scopes` | U64 | the scopes, concatenated |
 //! | `log_values` | F64 | the tables, row-major, concatenated; −∞ allowed |
 //! | `evidence` | U64 \[k, 2\] | optional: the observations that this model is conditioned on |
+//! | `uncertain_evidence` | U64 \[u\] | optional: the factors that stand for sets of states and likelihoods given as evidence |
 //!
 //! Tensors of a chain with B sequences, T positions and N states; all real numbers have one precision, F32 or
 //! F64:

@@ -1,9 +1,10 @@
 //! A batch of chains as a dynamic model: summary, tensors, evidence and answers.
 
-use super::{Chain, Observed, Pattern, Transitions};
-use crate::error::{Error, Result};
+use super::{Chain, Pattern, Transitions};
+use crate::error::Result;
 use crate::model::FactorGraph;
-use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary, other_evidence};
+use crate::model::any::{self, AnyModel, Batch, Kind, Model, StateForm, Summary};
+use crate::model::evidence::{Evidence, parse_position};
 use crate::numeric::Real;
 use crate::query::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, TransitionGradient};
 use crate::query::{
@@ -64,11 +65,11 @@ impl<F: Precision> AnyModel for Chain<F> {
     }
 
     fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
-        Ok(Chain::condition(self, &positions(evidence, Chain::KIND)?)?.into())
+        Ok(self.condition_on(evidence)?.into())
     }
 
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
-        parse_position(text, self.batch())
+        parse_position(text, self.batch(), |_| None)
     }
 
     fn to_factor_graph(&self) -> Result<FactorGraph> {
@@ -163,33 +164,6 @@ fn pattern_summary(summary: Summary, form: &str, pattern: &Pattern) -> Summary {
         true => summary,
         false => summary.line("warning", warnings.join("; ")),
     }
-}
-
-/// Evidence about positions of sequences.
-pub(in crate::model) fn positions(evidence: &[Evidence], kind: Kind) -> Result<Vec<Observed>> {
-    let position = |item: &Evidence| match item {
-        Evidence::Position(observed) => Ok(*observed),
-        _ => Err(other_evidence(kind)),
-    };
-    evidence.iter().map(position).collect()
-}
-
-/// Parses `SEQUENCE:POSITION=STATE`; for a single sequence also `POSITION=STATE`.
-pub(in crate::model) fn parse_position(text: &str, batch: usize) -> Result<Evidence> {
-    let parse = || {
-        let (place, state) = text.split_once('=')?;
-        let (sequence, position) = match place.split_once(':') {
-            Some(both) => both,
-            None if batch == 1 => ("0", place),
-            None => return None,
-        };
-        let number = |text: &str| text.trim().parse::<usize>().ok();
-        Some(Observed { sequence: number(sequence)?, position: number(position)?, state: number(state)? })
-    };
-    parse().map(Evidence::Position).ok_or_else(|| {
-        let form = if batch == 1 { "POSITION=STATE" } else { "SEQUENCE:POSITION=STATE" };
-        Error::argument("evidence", format!("expected {form} in numbers that count from 0, found `{text}`"))
-    })
 }
 
 /// Reads a chain in the precision of its emissions.

@@ -1,6 +1,9 @@
-//! Evidence about sequences: positions with known states.
+//! Evidence about sequences: what is known about the states of positions.
+
+use std::collections::HashSet;
 
 use crate::error::{Error, Result};
+use crate::model::evidence::{Evidence, positions};
 use crate::model::{Chain, SemiMarkov, Values};
 use crate::numeric::Real;
 
@@ -33,12 +36,33 @@ impl<F: Real> Chain<F> {
     /// # Ok::<(), zhat::Error>(())
     /// ```
     pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
+        self.condition_on(&evidence.iter().copied().map(Evidence::Position).collect::<Vec<_>>())
+    }
+
+    /// The chains conditioned on states, sets of states and likelihoods of positions: the emissions of excluded
+    /// states become −∞, and log-likelihoods are added to the others.
+    ///
+    /// # Errors
+    /// As [`Chain::condition`]; also for evidence about anything else, an empty set, and likelihoods that are not
+    /// one for each state or all 0.
+    ///
+    /// ```
+    /// use zhat::model::{Chain, Evidence, Place, Transitions};
+    /// let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
+    /// let chain = Chain::crf(2, vec![0.5; 6].into(), vec![3], transitions)?;
+    /// let place = Place::Position { sequence: 0, position: 1 };
+    /// let given = chain.condition_on(&[Evidence::Likelihood { place, log_values: vec![-1.0, -0.25] }])?;
+    /// assert_eq!(given.emission(0, 1), [-0.5, 0.25]);
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn condition_on(&self, evidence: &[Evidence]) -> Result<Self> {
         if evidence.is_empty() {
             return Ok(self.clone());
         }
         let states = self.states();
         let mut emissions = self.emissions().to_vec();
-        for (i, &Observed { sequence, position, state }) in evidence.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for (sequence, position, known) in positions(evidence, Chain::KIND)? {
             let fail = |message: String| Err(Error::argument("evidence", message));
             let Some(&length) = self.lengths().get(sequence) else {
                 return fail(format!("there is no sequence {sequence}; the batch has {}", self.batch()));
@@ -48,17 +72,12 @@ impl<F: Real> Chain<F> {
                     "sequence {sequence} has {length} positions, so there is no {position}"
                 ));
             }
-            if state >= states {
-                return fail(format!("the chain has {states} states, so there is no {state}"));
-            }
-            let same = |other: &Observed| (other.sequence, other.position) == (sequence, position);
-            if evidence[..i].iter().any(same) {
+            let no_state = |state| format!("the chain has {states} states, so there is no {state}");
+            known.check(&(0..states), || "the chain".into(), no_state)?;
+            if !seen.insert((sequence, position)) {
                 return fail(format!("position {position} of sequence {sequence} is given twice"));
             }
-            let at = (sequence * self.steps() + position) * states;
-            let kept = emissions[at + state];
-            emissions[at..at + states].fill(F::NEG_INFINITY);
-            emissions[at + state] = kept;
+            known.apply(0, &mut emissions[(sequence * self.steps() + position) * states..][..states]);
         }
         let start = Values::shared(self.start().to_vec());
         let chain = Chain::new(start, emissions.into(), self.lengths().to_vec(), self.transitions().clone())?;
@@ -76,6 +95,15 @@ impl<F: Real> SemiMarkov<F> {
     /// As [`Chain::condition`].
     pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
         SemiMarkov::new(self.chain().condition(evidence)?, self.segments().clone(), self.longest())
+    }
+
+    /// The chains conditioned on states, sets of states and likelihoods of positions, as in
+    /// [`Chain::condition_on`]. The state of a position is that of its segment.
+    ///
+    /// # Errors
+    /// As [`Chain::condition_on`].
+    pub fn condition_on(&self, evidence: &[Evidence]) -> Result<Self> {
+        SemiMarkov::new(self.chain().condition_on(evidence)?, self.segments().clone(), self.longest())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{DependencyTree, TreeShape};
 use crate::error::Result;
-use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary};
-use crate::model::chain::any::{parse_position, positions};
+use crate::model::any::{self, AnyModel, Batch, Kind, Model, StateForm, Summary};
+use crate::model::evidence::{Evidence, parse_position};
 use crate::model::tree::{NamedTree, TreeKind};
 use crate::numeric::Real;
 use crate::query::sequence::PathSamples;
@@ -108,11 +108,11 @@ impl<F: Precision> AnyModel for DependencyTree<F> {
     }
 
     fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
-        Ok(DependencyTree::condition(self, &positions(evidence, DependencyTree::KIND)?)?.into())
+        Ok(self.condition_on(evidence)?.into())
     }
 
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
-        parse_position(text, DependencyTree::batch(self))
+        parse_position(text, DependencyTree::batch(self), |_| None)
     }
 
     fn batch(&self) -> Option<Batch<'_>> {

@@ -13,8 +13,11 @@
 pub(in crate::model) mod any;
 pub(in crate::model) mod generate;
 
+use std::collections::HashSet;
+
 use super::Values;
 use super::chain::{LARGEST_TOTAL, check_scores};
+use super::evidence::{Evidence, positions};
 use crate::error::{Error, Result};
 use crate::model::Observed;
 use crate::numeric::Real;
@@ -201,35 +204,57 @@ impl<F: Real> DependencyTree<F> {
     /// If a sentence, word or head is out of range, a word is its own head, or the head of a word is given
     /// twice.
     pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
+        self.condition_on(&evidence.iter().copied().map(Evidence::Position).collect::<Vec<_>>())
+    }
+
+    /// The model conditioned on heads, sets of heads and likelihoods of the heads of words, numbered as in
+    /// [`DependencyTree::condition`]. There is one likelihood for the root and for each word of the sentence; that
+    /// of the word itself is ignored.
+    ///
+    /// # Errors
+    /// As [`DependencyTree::condition`]; also for evidence about anything else, an empty set, and likelihoods of
+    /// which there are too few or too many or all are 0.
+    pub fn condition_on(&self, evidence: &[Evidence]) -> Result<Self> {
         if evidence.is_empty() {
             return Ok(self.clone());
         }
         let labels = self.per_arc();
         let (mut arcs, mut roots) = (self.arcs.to_vec(), self.roots.to_vec());
-        for (i, &Observed { sequence, position, state: head }) in evidence.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for (sequence, position, known) in positions(evidence, DependencyTree::KIND)? {
             let fail = |message: String| Err(Error::argument("evidence", message));
             let Some(&length) = self.lengths.get(sequence) else {
                 return fail(format!("there is no sentence {sequence}; the batch has {}", self.batch()));
             };
-            if position >= length || head > length {
-                return fail(format!(
+            let no_head = |head| {
+                format!(
                     "sentence {sequence} has {length} words, so there is no arc from head {head} to word {position}"
+                )
+            };
+            if position >= length {
+                return fail(format!(
+                    "sentence {sequence} has {length} words, so there is no word {position}"
                 ));
             }
-            if head == position + 1 {
+            known.check(&(0..length + 1), || format!("the head of word {position}"), no_head)?;
+            if known.only() == Some(position + 1) {
                 return fail(format!("word {position} of sentence {sequence} cannot be its own head"));
             }
-            let same = |other: &Observed| (other.sequence, other.position) == (sequence, position);
-            if evidence[..i].iter().any(same) {
+            if !seen.insert((sequence, position)) {
                 return fail(format!("the head of word {position} of sentence {sequence} is given twice"));
             }
-            if head != 0 {
-                let at = (sequence * self.words + position) * labels;
-                roots[at..at + labels].fill(F::NEG_INFINITY);
-            }
-            for other in (0..length).filter(|&other| other + 1 != head) {
-                let at = ((sequence * self.words + other) * self.words + position) * labels;
-                arcs[at..at + labels].fill(F::NEG_INFINITY);
+            let mut weights = vec![F::ZERO; length + 1];
+            known.apply(0, &mut weights);
+            let add = |scores: &mut [F], weight: F| match weight > F::NEG_INFINITY {
+                true => {
+                    scores.iter_mut().filter(|score| **score > F::NEG_INFINITY).for_each(|s| *s += weight)
+                }
+                false => scores.fill(F::NEG_INFINITY),
+            };
+            add(&mut roots[(sequence * self.words + position) * labels..][..labels], weights[0]);
+            for (head, &weight) in weights[1..].iter().enumerate() {
+                let at = ((sequence * self.words + head) * self.words + position) * labels;
+                add(&mut arcs[at..at + labels], weight);
             }
         }
         DependencyTree::new(arcs.into(), roots.into(), self.lengths.clone(), self.labels, self.shape)

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::{FactorGraph, Names, NetworkType};
 use crate::error::{Error, Result};
-use crate::model::any::{self, AnyModel, Evidence, Kind, Model, Summary, other_evidence};
+use crate::model::any::{self, AnyModel, Kind, Model, Summary};
+use crate::model::evidence::{Evidence, Place, parse_finding};
 use crate::model::table;
 use crate::query::{
     Answers, Beliefs, BestState, FactorBeliefs, HasFactorMarginals, HasMarginals, HasStates, Samples,
@@ -88,10 +89,16 @@ impl AnyModel for FactorGraph {
                 "factors",
                 format!("{factors} of up to {arity} variables, {entries} values, {zeros} of them zero"),
             );
-        if self.evidence().is_empty() {
-            return summary;
+        let uncertain = self.uncertain_evidence().len();
+        let summary = if uncertain > 0 { summary.figure("uncertain_evidence", uncertain) } else { summary };
+        let observed = units::count(self.evidence().len(), "observed variable");
+        let unsure = units::count(uncertain, "uncertain observation");
+        match (self.evidence().is_empty(), uncertain) {
+            (true, 0) => summary,
+            (false, 0) => summary.line("evidence", observed),
+            (true, _) => summary.line("evidence", unsure),
+            (false, _) => summary.line("evidence", format!("{observed}, {unsure}")),
         }
-        summary.line("evidence", units::count(self.evidence().len(), "observed variable"))
     }
 
     fn tensors(&self) -> Vec<Tensor<'_>> {
@@ -105,6 +112,10 @@ impl AnyModel for FactorGraph {
         if !self.evidence().is_empty() {
             let pairs = self.evidence().iter().flat_map(|&(v, s)| [v, s]);
             tensors.push(Tensor::integers("evidence", &[self.evidence().len(), 2], pairs));
+        }
+        if !self.uncertain_evidence().is_empty() {
+            let factors = self.uncertain_evidence();
+            tensors.push(Tensor::integers("uncertain_evidence", &[factors.len()], factors.iter().copied()));
         }
         tensors
     }
@@ -120,21 +131,21 @@ impl AnyModel for FactorGraph {
     }
 
     fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
-        let state = |item: &Evidence| match item {
-            Evidence::State { variable, state } => Ok((*variable, *state)),
-            _ => Err(other_evidence(FactorGraph::KIND)),
-        };
-        let states = evidence.iter().map(state).collect::<Result<Vec<_>>>()?;
-        Ok(FactorGraph::condition(self, &states)?.into())
+        Ok(self.condition_on(evidence)?.into())
     }
 
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
         let fail = |message: String| Error::argument("evidence", message);
-        let (name, state) =
-            text.split_once('=').ok_or_else(|| fail(format!("expected NAME=STATE, found `{text}`")))?;
+        // Names may have `=` in them: the name that ends first and exists is meant.
+        let mut splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let first = splits.clone().next();
+        let known = splits.find(|(name, _)| self.variable_named(name).is_ok());
+        let Some((name, finding)) = known.or(first) else {
+            return Err(fail(format!("expected NAME=STATE, found `{text}`")));
+        };
         let variable = self.variable_named(name)?;
-        let state = self.state_named(variable, state)?;
-        Ok(Evidence::State { variable, state })
+        let finding = parse_finding(finding, |state| self.state_named(variable, state))?;
+        Ok(Evidence::new(Place::Variable(variable), finding))
     }
 
     fn to_factor_graph(&self) -> Result<FactorGraph> {
@@ -234,14 +245,20 @@ pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
         let (variables, states) = names.into_parts();
         graph = graph.with_names(variables, states).map_err(invalid)?;
     }
+    let mut pairs = Vec::new();
     if tensors.has("evidence") {
-        let pairs: Vec<(usize, usize)> =
-            tensors.integers("evidence")?.as_chunks::<2>().0.iter().map(|p| (p[0], p[1])).collect();
+        pairs.extend(tensors.integers("evidence")?.as_chunks::<2>().0.iter().map(|p| (p[0], p[1])));
         if let Some((v, _)) = pairs.iter().find(|(v, s)| graph.cardinalities().get(*v).is_none_or(|d| s >= d))
         {
             return Err(fail(format!("the evidence about variable {v} is out of range")));
         }
-        graph = graph.with_evidence_record(pairs);
     }
-    Ok(graph.into())
+    let mut uncertain = Vec::new();
+    if tensors.has("uncertain_evidence") {
+        uncertain = tensors.integers("uncertain_evidence")?;
+        if let Some(f) = uncertain.iter().find(|&&f| f >= graph.factor_count()) {
+            return Err(fail(format!("the uncertain evidence names factor {f}, which does not exist")));
+        }
+    }
+    Ok(graph.with_evidence_record(pairs, uncertain).into())
 }

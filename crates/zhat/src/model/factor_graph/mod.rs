@@ -2,6 +2,7 @@
 
 pub(in crate::model) mod any;
 mod names;
+mod observe;
 
 pub use names::Names;
 
@@ -36,6 +37,8 @@ pub struct FactorGraph {
     names: Option<Names>,
     form: NetworkType,
     evidence: Vec<(usize, usize)>,
+    /// The factors that stand for sets of states and likelihoods given as evidence.
+    uncertain: Vec<usize>,
     /// Pairs of a factor and an observed variable that [`FactorGraph::condition`] removed from its scope.
     cuts: Vec<(usize, usize)>,
     /// Σ_f max |θ_f|, without entries −∞.
@@ -61,6 +64,7 @@ impl PartialEq for FactorGraph {
             names,
             form,
             evidence,
+            uncertain,
             cuts: _,
             magnitude: _,
             identity: _,
@@ -75,6 +79,7 @@ impl PartialEq for FactorGraph {
             && *names == other.names
             && *form == other.form
             && *evidence == other.evidence
+            && *uncertain == other.uncertain
     }
 }
 
@@ -156,6 +161,7 @@ impl FactorGraph {
             names: None,
             form: NetworkType::Markov,
             evidence: Vec::new(),
+            uncertain: Vec::new(),
             cuts: Vec::new(),
             magnitude: 0.0,
             identity: Identity::default(),
@@ -268,11 +274,6 @@ impl FactorGraph {
         self.form
     }
 
-    /// The observations made by [`FactorGraph::condition`], by variable.
-    pub fn evidence(&self) -> &[(usize, usize)] {
-        &self.evidence
-    }
-
     /// The name of variable `v`; `x3` if it is unnamed.
     pub fn variable_name(&self, v: usize) -> String {
         self.names.as_ref().map_or_else(|| format!("x{v}"), |names| names.variables()[v].clone())
@@ -328,96 +329,6 @@ impl FactorGraph {
         self.magnitude + self.log_state_count()
     }
 
-    /// The model given that each listed variable is in its state. The numbering of variables is unchanged.
-    ///
-    /// Every factor is restricted to the observed states, and each observed variable gets a factor that
-    /// forbids its other states. log Z becomes log P̃(evidence), and methods need no special treatment of
-    /// evidence.
-    ///
-    /// # Errors
-    /// If a variable or state is out of range, a variable is given twice, or there is no memory for the
-    /// tables.
-    ///
-    /// ```
-    /// # use zhat::FactorGraph;
-    /// let mut graph = FactorGraph::new(vec![2, 2])?;
-    /// graph.add_factor(&[0, 1], &[0.1, 0.2, 0.3, 0.4])?;
-    /// let given = graph.condition(&[(0, 1)])?;
-    /// assert_eq!(given.factor(0).log_values, [0.3, 0.4]);
-    /// assert!(graph.condition(&[(0, 2)]).is_err());
-    /// # Ok::<(), zhat::Error>(())
-    /// ```
-    pub fn condition(&self, evidence: &[(usize, usize)]) -> Result<FactorGraph> {
-        let mut observed: Vec<Option<usize>> = vec![None; self.variable_count()];
-        for &(v, s) in evidence {
-            let states = self.cardinalities.get(v).ok_or_else(|| {
-                Error::argument("evidence", format!("there is no variable {v}; there are {}", observed.len()))
-            })?;
-            if s >= *states {
-                return Err(Error::argument(
-                    "evidence",
-                    format!(
-                        "variable {} has {states} states, so there is no state {s}",
-                        self.variable_name(v)
-                    ),
-                ));
-            }
-            if observed[v].replace(s).is_some() {
-                return Err(Error::argument(
-                    "evidence",
-                    format!("variable {} is given twice", self.variable_name(v)),
-                ));
-            }
-        }
-        if evidence.is_empty() {
-            return Ok(self.clone());
-        }
-        // As long as the longest axis of a table; variables without a factor may have more states.
-        let longest = self.scopes.iter().map(|&v| self.cardinalities[v]).max().unwrap_or(0);
-        let every: Vec<usize> = (0..longest).collect();
-        let mut graph = FactorGraph::new(self.cardinalities.clone())?;
-        graph.names = self.names.clone();
-        graph.evidence = self.evidence.iter().chain(evidence).copied().collect();
-        graph.evidence.sort_unstable();
-        graph.evidence.dedup();
-        graph.cuts = self.cuts.clone();
-        for (f, factor) in self.factors().enumerate() {
-            let kept = |v: usize| match &observed[v] {
-                Some(s) => std::slice::from_ref(s),
-                None => &every[..self.cardinalities[v]],
-            };
-            let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| kept(v)).collect();
-            let values = table::select(factor.log_values, &self.lengths(factor.scope), &keep);
-            let scope: Vec<usize> = factor.scope.iter().copied().filter(|&v| observed[v].is_none()).collect();
-            graph.add_factor(&scope, &values)?;
-            let cut = factor.scope.iter().filter(|&&v| observed[v].is_some());
-            cut.for_each(|&v| graph.cuts.push((f, v)));
-        }
-        for &(v, s) in evidence {
-            graph.add_observation(v, s)?;
-        }
-        Ok(graph)
-    }
-
-    /// Adds a factor that forbids all states of a variable except one. The number of states may come from a
-    /// file without a table of the variable, so allocation may fail.
-    fn add_observation(&mut self, v: usize, state: usize) -> Result<()> {
-        let (start, states) = (self.values.len(), self.cardinalities[v]);
-        self.values.try_reserve(states).map_err(|_| {
-            Error::model(format!(
-                "there is no memory for a table over the {states} states of {}",
-                self.variable_name(v)
-            ))
-        })?;
-        self.values.resize(start + states, f64::NEG_INFINITY);
-        self.values[start + state] = 0.0;
-        self.value_ends.push(self.values.len());
-        self.scopes.push(v);
-        self.scope_ends.push(self.scopes.len());
-        self.has_changed();
-        Ok(())
-    }
-
     /// The same graph with other tables, concatenated in factor order.
     ///
     /// Exact methods use the same elimination order for all such graphs and compute it once per cache.
@@ -451,17 +362,6 @@ impl FactorGraph {
         }
         (graph.structure, graph.is_reweighted) = (self.structure.clone(), true);
         Ok(graph)
-    }
-
-    /// Restores the record of evidence from a file.
-    pub(crate) fn with_evidence_record(mut self, evidence: Vec<(usize, usize)>) -> Self {
-        self.evidence = evidence;
-        self
-    }
-
-    /// Pairs of a factor and a variable that [`FactorGraph::condition`] removed from its scope, for messages.
-    pub(crate) fn cuts(&self) -> &[(usize, usize)] {
-        &self.cuts
     }
 
     /// The key of cached results about this graph.
@@ -523,12 +423,8 @@ impl FactorGraph {
         self.cardinalities.retain(|_| gone.next() == Some(&false));
         self.has_changed();
         self.cuts.clear();
+        self.uncertain.clear();
         numbers
-    }
-
-    /// The error for Z = 0: impossible evidence if there is evidence.
-    pub(crate) fn zero_error(&self) -> Error {
-        if self.evidence.is_empty() { Error::ZeroPartition } else { Error::impossible() }
     }
 }
 
@@ -567,14 +463,6 @@ mod tests {
     }
 
     #[test]
-    fn observing_a_small_variable_takes_no_memory_for_a_huge_one() {
-        let mut graph = FactorGraph::new(vec![1 << 28, 2, 3, 1 << 28]).unwrap();
-        graph.add_factor(&[1, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        let given = graph.condition(&[(1, 1)]).unwrap();
-        assert_eq!((given.factor(0).log_values, given.values.len()), (&[3.0, 4.0, 5.0][..], 5));
-    }
-
-    #[test]
     fn names_are_found_and_checked() {
         let graph = FactorGraph::new(vec![2, 2]).unwrap();
         let names = |a: &str, b: &str| vec![a.to_string(), b.to_string()];
@@ -586,20 +474,5 @@ mod tests {
         assert_eq!(graph.find_variable("c"), None);
         assert_eq!((graph.find_state(0, "yes"), graph.find_state(1, "1")), (Some(1), Some(1)));
         assert_eq!((graph.find_state(0, "2"), graph.state_name(0, 0)), (None, "no".into()));
-    }
-
-    #[test]
-    fn conditioning_keeps_scores_of_agreeing_states_and_forbids_the_rest() {
-        let mut graph = FactorGraph::new(vec![2, 3, 2]).unwrap();
-        graph.add_factor(&[2, 0], &[0.1, 0.2, 0.3, 0.4]).unwrap();
-        graph.add_factor(&[1], &[1.0, 2.0, 3.0]).unwrap();
-        let given = graph.condition(&[(0, 1), (1, 2)]).unwrap();
-        assert_eq!(given.score(&[1, 2, 1]), graph.score(&[1, 2, 1]));
-        assert_eq!(given.score(&[0, 2, 1]), f64::NEG_INFINITY);
-        assert_eq!(given.evidence(), [(0, 1), (1, 2)]);
-        assert!(graph.condition(&[(0, 1), (0, 1)]).is_err());
-        assert!(graph.condition(&[(7, 0)]).is_err());
-        // A second, contradicting observation gives an impossible model, not an argument error.
-        assert_eq!(given.condition(&[(0, 0)]).unwrap().score(&[0, 2, 1]), f64::NEG_INFINITY);
     }
 }

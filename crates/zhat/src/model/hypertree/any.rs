@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Hypertree, Rule, Rules, Spans, Symbols, TreeNames, UnaryRule};
 use crate::error::{Error, Result};
-use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary};
-use crate::model::chain::any::{parse_position, positions};
+use crate::model::any::{self, AnyModel, Batch, Kind, Model, StateForm, Summary};
+use crate::model::evidence::{Evidence, parse_position};
 use crate::model::tree::{NamedTree, TreeKind};
 use crate::numeric::Real;
 use crate::query::sequence::PathSamples;
@@ -197,24 +197,21 @@ impl<F: Precision> AnyModel for Hypertree<F> {
     }
 
     fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
-        Ok(Hypertree::condition(self, &positions(evidence, Hypertree::KIND)?)?.into())
+        Ok(self.condition_on(evidence)?.into())
     }
 
     /// The symbol is given by its name or its number.
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
-        let batch = Hypertree::batch(self);
-        let (Some(names), Some((place, symbol))) = (self.names(), text.split_once('=')) else {
-            return parse_position(text, batch);
-        };
-        match names.symbols.iter().position(|name| name == symbol.trim()) {
-            Some(number) => parse_position(&format!("{place}={number}"), batch),
-            None if symbol.trim().parse::<usize>().is_ok() => parse_position(text, batch),
-            None => {
+        parse_position(text, Hypertree::batch(self), |symbol| {
+            let (names, symbol) = (self.names()?, symbol.trim());
+            let named = names.symbols.iter().position(|name| name == symbol);
+            let number = named.or_else(|| symbol.parse().ok());
+            Some(number.ok_or_else(|| {
                 let known: Vec<&str> = names.symbols.iter().map(String::as_str).collect();
-                let hint = suggest::hint(symbol.trim(), &known);
-                Err(Error::argument("evidence", format!("there is no symbol `{}`{hint}", symbol.trim())))
-            }
-        }
+                let hint = suggest::hint(symbol, &known);
+                Error::argument("evidence", format!("there is no symbol `{symbol}`{hint}"))
+            }))
+        })
     }
 
     fn batch(&self) -> Option<Batch<'_>> {

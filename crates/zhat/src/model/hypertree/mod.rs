@@ -16,8 +16,11 @@ mod names;
 mod rules;
 mod unary;
 
+use std::collections::HashSet;
+
 use super::Values;
 use super::chain::{LARGEST_TOTAL, check_scores};
+use super::evidence::{Evidence, positions};
 use crate::error::{Error, Result};
 use crate::model::Observed;
 use crate::numeric::Real;
@@ -174,13 +177,11 @@ impl<F: Real> Hypertree<F> {
             let found = lengths[b];
             return fail(format!("lengths: sentence {b} has {found} words, expected 1 to {positions}"));
         }
-        let mut magnitudes =
-            Magnitudes { rules: rules.check(symbols, lengths.len())?, ..Magnitudes::default() };
-        for (b, &length) in lengths.iter().enumerate() {
-            let first = b * positions * tags;
-            let largest = check_scores("words", &words, first..first + length * tags)?;
-            magnitudes.words = magnitudes.words.max(largest);
-        }
+        let magnitudes = Magnitudes {
+            rules: rules.check(symbols, lengths.len())?,
+            words: check_words(&words, &lengths, positions * tags, tags)?,
+            ..Magnitudes::default()
+        };
         let roots = vec![F::ZERO; heads].into();
         let model = Hypertree {
             symbols,
@@ -532,9 +533,20 @@ impl<F: Real> Hypertree<F> {
     /// # Errors
     /// If a sentence, word or symbol is out of range, or the tag of a word is given twice.
     pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
+        self.condition_on(&evidence.iter().copied().map(Evidence::Position).collect::<Vec<_>>())
+    }
+
+    /// The model conditioned on tags, sets of tags and likelihoods of the tags of words. Likelihoods are one for
+    /// each symbol that covers a single word.
+    ///
+    /// # Errors
+    /// As [`Hypertree::condition`]; also for evidence about anything else, an empty set, and likelihoods of which
+    /// there are too few or too many or all are 0.
+    pub fn condition_on(&self, evidence: &[Evidence]) -> Result<Self> {
         let mut words = self.words.to_vec();
-        let tags = self.symbols.tags;
-        for (n, &Observed { sequence, position, state }) in evidence.iter().enumerate() {
+        let (tags, first) = (self.symbols.tags, self.symbols.first_tag());
+        let mut seen = HashSet::new();
+        for (sequence, position, known) in positions(evidence, Hypertree::KIND)? {
             let fail = |message: String| Err(Error::argument("evidence", message));
             let Some(&length) = self.lengths.get(sequence) else {
                 return fail(format!("there is no sentence {sequence}; the batch has {}", self.batch()));
@@ -544,22 +556,23 @@ impl<F: Real> Hypertree<F> {
                     "sentence {sequence} has {length} words, so there is no word {position}"
                 ));
             }
-            if state < self.symbols.first_tag() || state >= self.symbols.all {
-                return fail(format!(
-                    "symbol {state} covers no single word; such symbols are {} to {}",
-                    self.symbols.first_tag(),
-                    self.symbols.all - 1
-                ));
-            }
-            let same = |other: &Observed| (other.sequence, other.position) == (sequence, position);
-            if evidence[..n].iter().any(same) {
+            let last = self.symbols.all - 1;
+            let no_symbol =
+                |symbol| format!("symbol {symbol} covers no single word; such symbols are {first} to {last}");
+            known.check(&(first..self.symbols.all), || "a word".into(), no_symbol)?;
+            if !seen.insert((sequence, position)) {
                 return fail(format!("the tag of word {position} of sentence {sequence} is given twice"));
             }
-            let row = &mut words[(sequence * self.positions + position) * tags..][..tags];
-            let kept = row[state - self.symbols.first_tag()];
-            row.fill(F::NEG_INFINITY);
-            row[state - self.symbols.first_tag()] = kept;
+            known.apply(first, &mut words[(sequence * self.positions + position) * tags..][..tags]);
         }
-        Ok(Hypertree { words: words.into(), ..self.clone() })
+        let largest = check_words(&words, &self.lengths, self.positions * tags, tags)?;
+        let magnitudes = Magnitudes { words: largest, ..self.magnitudes };
+        Hypertree { words: words.into(), magnitudes, ..self.clone() }.checked()
     }
+}
+
+/// Checks the scores of the words of all sentences, which are `stride` apart; returns the largest finite |score|.
+fn check_words<F: Real>(words: &[F], lengths: &[usize], stride: usize, tags: usize) -> Result<f64> {
+    let rows = lengths.iter().enumerate().map(|(b, &length)| b * stride..b * stride + length * tags);
+    rows.map(|row| check_scores("words", words, row)).try_fold(0.0, |most: f64, row| Ok(most.max(row?)))
 }

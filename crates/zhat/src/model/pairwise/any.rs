@@ -2,7 +2,8 @@
 
 use super::PairwiseGraph;
 use crate::error::{Error, Result};
-use crate::model::any::{self, AnyModel, Evidence, Kind, Model, Summary, other_evidence};
+use crate::model::any::{self, AnyModel, Kind, Model, Summary};
+use crate::model::evidence::{Evidence, Place, parse_finding};
 use crate::model::{FactorGraph, Transitions};
 use crate::numeric::Real;
 use crate::query::sequence::TransitionGradient;
@@ -120,25 +121,19 @@ impl<F: Precision> AnyModel for PairwiseGraph<F> {
     }
 
     fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
-        let state = |item: &Evidence| match item {
-            Evidence::State { variable, state } => Ok((*variable, *state)),
-            _ => Err(other_evidence(PairwiseGraph::KIND)),
-        };
-        let states = evidence.iter().map(state).collect::<Result<Vec<_>>>()?;
-        Ok(self.observe(&states)?.into())
+        Ok(self.condition_on(evidence)?.into())
     }
 
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
-        let parse = || {
-            let (variable, state) = text.split_once('=')?;
-            let variable = variable.trim();
-            let variable = variable.strip_prefix('x').unwrap_or(variable).parse().ok()?;
-            Some(Evidence::State { variable, state: state.trim().parse().ok()? })
-        };
-        parse().ok_or_else(|| {
+        let unexpected = || {
             let message = format!("expected VARIABLE=STATE in numbers that count from 0, found `{text}`");
             Error::argument("evidence", message)
-        })
+        };
+        let number = |text: &str| text.trim().parse().map_err(|_| unexpected());
+        let (variable, finding) = text.split_once('=').ok_or_else(unexpected)?;
+        let variable = variable.trim();
+        let variable = number(variable.strip_prefix('x').unwrap_or(variable))?;
+        Ok(Evidence::new(Place::Variable(variable), parse_finding(finding, number)?))
     }
 
     fn to_factor_graph(&self) -> Result<FactorGraph> {

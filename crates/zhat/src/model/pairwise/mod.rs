@@ -14,6 +14,7 @@ pub(in crate::model) mod generate;
 pub use any::{PairwiseGradient, VariableMarginals};
 
 use super::chain::{LARGEST_TOTAL, check_scores};
+use super::evidence::{Evidence, variables};
 use super::factor_graph::check_moderate;
 use super::{FactorGraph, Transitions, Values};
 use crate::error::{Error, Result};
@@ -152,14 +153,26 @@ impl<F: Real> PairwiseGraph<F> {
     /// # Errors
     /// If a variable or state is out of range.
     pub fn observe(&self, evidence: &[(usize, usize)]) -> Result<Self> {
-        let mut nodes = self.nodes.to_vec();
-        for &(v, x) in evidence {
-            if v >= self.variables() || x >= self.states {
-                let message = format!("variable {v} has no state {x}");
+        let state = |&(variable, state): &(usize, usize)| Evidence::State { variable, state };
+        self.condition_on(&evidence.iter().map(state).collect::<Vec<_>>())
+    }
+
+    /// The model conditioned on states, sets of states and likelihoods of variables: the node scores of excluded
+    /// states become −∞, and log-likelihoods are added to the others.
+    ///
+    /// # Errors
+    /// As [`PairwiseGraph::observe`]; also for evidence about anything else, an empty set, and likelihoods that
+    /// are not one for each state or all 0.
+    pub fn condition_on(&self, evidence: &[Evidence]) -> Result<Self> {
+        let (mut nodes, states) = (self.nodes.to_vec(), self.states);
+        for (v, known) in variables(evidence, PairwiseGraph::KIND)? {
+            if v >= self.variables() {
+                let message = format!("there is no variable {v}; there are {}", self.variables());
                 return Err(Error::argument("evidence", message));
             }
-            let row = &mut nodes[v * self.states..(v + 1) * self.states];
-            row.iter_mut().enumerate().filter(|(k, _)| *k != x).for_each(|(_, s)| *s = F::NEG_INFINITY);
+            let no_state = |x| format!("variable {v} has no state {x}; there are {states}");
+            known.check(&(0..states), || format!("variable {v}"), no_state)?;
+            known.apply(0, &mut nodes[v * states..][..states]);
         }
         PairwiseGraph::new(self.states, nodes.into(), self.edges.clone(), self.interactions.clone())
     }

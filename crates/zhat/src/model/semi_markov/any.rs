@@ -2,8 +2,9 @@
 
 use super::{Segments, SemiMarkov};
 use crate::error::Result;
-use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary};
-use crate::model::chain::any::{chain, draws, parse_position, positions, sequence_summary};
+use crate::model::any::{self, AnyModel, Batch, Kind, Model, StateForm, Summary};
+use crate::model::chain::any::{chain, draws, sequence_summary};
+use crate::model::evidence::{Evidence, parse_position};
 use crate::numeric::Real;
 use crate::query::sequence::{NodeMarginals, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::query::{Answers, AnyValue, BestState, HasFactorMarginals, HasMarginals, HasStates, IntoValue};
@@ -68,11 +69,11 @@ impl<F: Precision> AnyModel for SemiMarkov<F> {
     }
 
     fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
-        Ok(SemiMarkov::condition(self, &positions(evidence, SemiMarkov::KIND)?)?.into())
+        Ok(self.condition_on(evidence)?.into())
     }
 
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
-        parse_position(text, self.chain().batch())
+        parse_position(text, self.chain().batch(), |_| None)
     }
 
     fn batch(&self) -> Option<Batch<'_>> {

@@ -3,7 +3,8 @@
 use super::{Condition, Expectations, SpaceMarginals, SpaceModel, Structures, file};
 use crate::decimal;
 use crate::error::Result;
-use crate::model::any::{self, AnyModel, Evidence, Kind, Model, Summary, other_evidence};
+use crate::model::any::{self, AnyModel, Kind, Model, Summary};
+use crate::model::evidence::{Evidence, other_evidence};
 use crate::query::{
     Answers, AnyValue, BestState, HasFactorMarginals, HasMarginals, HasStates, IntoValue, Samples, Tensors,
 };
@@ -101,7 +102,7 @@ impl AnyModel for SpaceModel {
     fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
         let condition = |item: &Evidence| match item {
             Evidence::Condition(condition) => Ok(condition.clone()),
-            _ => Err(other_evidence(SpaceModel::KIND)),
+            _ => Err(other_evidence(SpaceModel::KIND, "its structures, such as `before 3 1`")),
         };
         Ok(self.restrict(evidence.iter().map(condition).collect::<Result<Vec<_>>>()?)?.into())
     }

@@ -98,7 +98,8 @@ impl FactorGraph {
     pub(crate) fn explain(&self, found: &Contradiction) -> String {
         let state =
             |&(v, s): &(usize, usize)| format!("{} = {}", self.variable_name(v), self.state_name(v, s));
-        let evidence: Vec<String> = found.evidence.iter().map(state).collect();
+        let mut evidence: Vec<String> = found.evidence.iter().map(state).collect();
+        evidence.extend(found.factors.iter().filter_map(|&f| self.uncertain_observation(f)));
         let mut text = match evidence.len() {
             0 => "no state satisfies".to_owned(),
             1 => format!("{} is impossible by", evidence[0]),
@@ -112,6 +113,9 @@ impl FactorGraph {
         };
         let mut several: Vec<String> =
             found.factors.iter().filter(|&&f| !self.is_observation(f)).map(scope).collect();
+        if several.is_empty() && evidence.len() > 1 {
+            return format!("{} exclude each other", evidence.join(" and "));
+        }
         let more = if several.len() > NAMED { ", …" } else { "" };
         several.truncate(NAMED);
         let factors = if several.len() > 1 { "factors" } else { "factor" };
@@ -122,7 +126,21 @@ impl FactorGraph {
     /// Whether a factor only encodes an observation.
     fn is_observation(&self, f: usize) -> bool {
         let scope = self.factor(f).scope;
-        scope.len() == 1 && self.evidence().iter().any(|&(v, _)| v == scope[0])
+        let given =
+            |v| self.evidence().iter().any(|&(u, _)| u == v) || self.uncertain_evidence().contains(&f);
+        scope.len() == 1 && given(scope[0])
+    }
+
+    /// Describes a factor that stands for a set of states or a likelihood, with the states that it allows.
+    fn uncertain_observation(&self, f: usize) -> Option<String> {
+        let (&[v], true) = (self.factor(f).scope, self.uncertain_evidence().contains(&f)) else {
+            return None;
+        };
+        let values = self.factor(f).log_values.iter().enumerate();
+        let possible: Vec<usize> = values.filter(|(_, x)| **x > f64::NEG_INFINITY).map(|(s, _)| s).collect();
+        let names: Vec<String> = possible.iter().take(NAMED).map(|&s| self.state_name(v, s)).collect();
+        let more = if possible.len() > NAMED { "|…" } else { "" };
+        Some(format!("{} = {}{more}", self.variable_name(v), names.join("|")))
     }
 }
 

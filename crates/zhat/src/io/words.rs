@@ -1,12 +1,12 @@
-//! Tokens of a `.bif` file (words, quoted names and punctuation), with line numbers.
+//! Tokens of a `.bif` or `.net` file (words, quoted names and punctuation), with line numbers.
 
-use super::super::tokens::shown;
+use super::tokens::shown;
 use crate::error::{Error, Result};
 
 /// A token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Word<'a> {
-    /// A character for which [`is_mark`] is true.
+    /// One of the style's [`Style::marks`].
     Mark(u8),
     /// A word up to the next whitespace, punctuation mark or comment.
     Plain(&'a [u8]),
@@ -35,19 +35,44 @@ impl<'a> Word<'a> {
     }
 }
 
-/// True for characters that are tokens on their own.
-fn is_mark(byte: u8) -> bool {
-    matches!(byte, b'{' | b'}' | b'(' | b')' | b'[' | b']' | b',' | b';' | b'|')
+/// The punctuation and the comments of a format.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Style {
+    /// Characters that are tokens on their own.
+    pub marks: &'static [u8],
+    /// Beginnings of comments, each with their end.
+    pub comments: &'static [(&'static str, &'static str)],
+    /// Whether a backslash keeps a quotation mark from ending a quoted name.
+    pub escapes: bool,
 }
 
-fn starts_comment(text: &[u8]) -> bool {
-    text.starts_with(b"//") || text.starts_with(b"/*")
-}
+impl Style {
+    fn is_mark(&self, byte: u8) -> bool {
+        self.marks.contains(&byte)
+    }
 
-/// True if a name must be quoted to be read as one token.
-pub(super) fn needs_quotes(name: &str) -> bool {
-    let ends_word = |byte: u8| byte.is_ascii_whitespace() || is_mark(byte) || byte == b'"';
-    name.is_empty() || name.bytes().any(ends_word) || name.contains("//") || name.contains("/*")
+    /// The comment that starts here.
+    fn comment(&self, text: &[u8]) -> Option<(&'static str, &'static str)> {
+        self.comments.iter().copied().find(|(start, _)| text.starts_with(start.as_bytes()))
+    }
+
+    /// True if a word ends before this text.
+    fn ends_word(&self, text: &[u8]) -> bool {
+        let byte = text[0];
+        byte.is_ascii_whitespace() || self.is_mark(byte) || byte == b'"' || self.comment(text).is_some()
+    }
+
+    /// True if a name must be quoted to be read as one token.
+    pub fn needs_quotes(&self, name: &str) -> bool {
+        let name = name.as_bytes();
+        name.is_empty() || (0..name.len()).any(|i| self.ends_word(&name[i..]))
+    }
+
+    /// The length of the text of a quoted name; `text` starts after its first quotation mark.
+    fn quoted_length(&self, text: &[u8]) -> Option<usize> {
+        let closes = |&i: &usize| text[i] == b'"' && !(self.escapes && i > 0 && text[i - 1] == b'\\');
+        (0..text.len()).find(closes)
+    }
 }
 
 pub(super) struct Words<'a> {
@@ -58,11 +83,12 @@ pub(super) struct Words<'a> {
     /// The line of position `at`.
     line_at: usize,
     name: &'a str,
+    style: Style,
 }
 
 impl<'a> Words<'a> {
-    pub fn new(bytes: &'a [u8], name: &'a str) -> Self {
-        Words { bytes, at: 0, line: 1, line_at: 1, name }
+    pub fn new(bytes: &'a [u8], name: &'a str, style: Style) -> Self {
+        Words { bytes, at: 0, line: 1, line_at: 1, name, style }
     }
 
     /// The line of the last token.
@@ -103,13 +129,17 @@ impl<'a> Words<'a> {
             let blanks = rest.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(rest.len());
             self.take(blanks);
             let rest = self.rest();
-            if rest.starts_with(b"//") {
-                self.take(rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len()));
-            } else if rest.starts_with(b"/*") {
-                let Some(end) = rest[2..].windows(2).position(|pair| pair == b"*/") else {
-                    return Err(self.error_at(self.line_at, "the comment `/*` is never closed by `*/`"));
+            if let Some((start, end)) = self.style.comment(rest) {
+                let text = &rest[start.len()..];
+                let found = text.windows(end.len()).position(|window| window == end.as_bytes());
+                match found {
+                    Some(at) => self.take(start.len() + at + end.len()),
+                    None if end == "\n" => self.take(rest.len()),
+                    None => {
+                        let message = format!("the comment `{start}` is never closed by `{end}`");
+                        return Err(self.error_at(self.line_at, message));
+                    }
                 };
-                self.take(end + 4);
             } else {
                 return Ok(());
             }
@@ -123,23 +153,20 @@ impl<'a> Words<'a> {
         let rest = self.rest();
         Ok(match rest.first() {
             None => None,
-            Some(&mark) if is_mark(mark) => {
+            Some(&mark) if self.style.is_mark(mark) => {
                 self.take(1);
                 Some(Word::Mark(mark))
             }
             Some(b'"') => {
-                let Some(end) = rest[1..].iter().position(|&b| b == b'"') else {
+                let Some(end) = self.style.quoted_length(&rest[1..]) else {
                     return Err(self.error(format!("the quote of `{}` is never closed", shown(rest))));
                 };
                 let quoted = self.take(end + 2);
                 Some(Word::Quoted(&quoted[1..=end]))
             }
             Some(_) => {
-                let ends = |i: &usize| {
-                    let b = rest[*i];
-                    b.is_ascii_whitespace() || is_mark(b) || b == b'"' || starts_comment(&rest[*i..])
-                };
-                let length = (0..rest.len()).find(ends).unwrap_or(rest.len());
+                let length =
+                    (0..rest.len()).find(|&i| self.style.ends_word(&rest[i..])).unwrap_or(rest.len());
                 Some(Word::Plain(self.take(length)))
             }
         })
@@ -166,38 +193,5 @@ impl<'a> Words<'a> {
     pub fn name(&mut self, expected: &str) -> Result<&'a [u8]> {
         let word = self.expect(expected)?;
         word.name().ok_or_else(|| self.unexpected(word, expected))
-    }
-
-    /// Skips a property after its keyword: everything up to a `;`.
-    pub fn skip_property(&mut self) -> Result<()> {
-        while self.expect("`;` after a property")? != Word::Mark(b';') {}
-        Ok(())
-    }
-
-    /// Skips a block after its keyword: everything up to the closing `}`.
-    pub fn skip_block(&mut self) -> Result<()> {
-        const STATEMENTS: [&str; 4] = ["property", "type", "table", "default"];
-        let (mut depth, mut statement_starts) = (0usize, false);
-        loop {
-            let word = self.expect("`}`")?;
-            if depth == 1 && statement_starts {
-                if word.is("property") {
-                    self.skip_property()?;
-                    continue;
-                }
-                let known = STATEMENTS.iter().any(|keyword| word.is(keyword));
-                // Without this check an unclosed block would be reported only at the end of the file.
-                if !known && !matches!(word, Word::Mark(_)) {
-                    return Err(self.unexpected(word, "a row, a property or `}`"));
-                }
-            }
-            match word {
-                Word::Mark(b'{') => depth += 1,
-                Word::Mark(b'}') if depth <= 1 => return Ok(()),
-                Word::Mark(b'}') => depth -= 1,
-                _ => {}
-            }
-            statement_starts = matches!(word, Word::Mark(b'{' | b';'));
-        }
     }
 }
