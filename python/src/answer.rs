@@ -153,6 +153,7 @@ fn samples<'py>(py: Python<'py>, draws: &Draws, columns: usize, length: usize) -
         Law::Weighted { log_weights } => {
             (states, "weighted", Some(PyArray1::from_slice(py, log_weights)), None)
         }
+        Law::Chains => (states, "chains", None, None),
         Law::Approximate { distance } => (states, "approximate", None, Some(*distance)),
         _ => return Err(unknown()),
     })

@@ -1,13 +1,16 @@
 //! Models from tables: counting, fitting, scoring, imputation.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use zhat::catalogue::{self, Choice, Settings};
 use zhat::io::table::{Encoding, Missing, TableOptions};
-use zhat::learn::read_statistics;
-use zhat::learn::{self, Column, Fit, FitCheckpoint, Fitted, Likelihood, Structure};
+use zhat::learn::{
+    self, Column, Fit, FitCheckpoint, Fitted, Likelihood, NetworkFit, Parents, Structure, columns_of,
+    read_statistics, read_table, read_table_for,
+};
 use zhat::{Cache, Estimate, FactorGraph, Query};
 
 use crate::error::{self, Failure};
@@ -31,12 +34,7 @@ impl Statistics {
         codes: Vec<PyReadonlyArray1<'_, i64>>,
         run: &Run,
     ) -> PyResult<Self> {
-        let columns: Vec<Column> =
-            names.into_iter().zip(states).map(|(name, states)| Column { name, states }).collect();
-        let mut own = Vec::with_capacity(codes.len());
-        for column in &codes {
-            own.push(column.as_slice()?.iter().map(|&code| u32::try_from(code).ok()).collect::<Vec<_>>());
-        }
+        let (columns, own) = (columns(names, states), optional(&codes)?);
         let inner = run.supervise(py, move |run| learn::Statistics::of_codes(columns, &own, run))?;
         Ok(Statistics { inner })
     }
@@ -99,6 +97,152 @@ impl Statistics {
     }
 }
 
+fn columns(names: Vec<String>, states: Vec<Vec<String>>) -> Vec<Column> {
+    names.into_iter().zip(states).map(|(name, states)| Column { name, states }).collect()
+}
+
+/// Columns of codes; −1 is a missing value.
+fn optional(codes: &[PyReadonlyArray1<'_, i64>]) -> PyResult<Vec<Vec<Option<u32>>>> {
+    let column = |column: &PyReadonlyArray1<'_, i64>| {
+        Ok(column.as_slice()?.iter().map(|&code| u32::try_from(code).ok()).collect())
+    };
+    codes.iter().map(column).collect()
+}
+
+/// The distinct rows of a table, some with missing values.
+#[pyclass(frozen, module = "zhat._zhat")]
+pub struct Table {
+    inner: Arc<learn::Table>,
+}
+
+#[pymethods]
+impl Table {
+    /// From columns of codes; −1 is a missing value. With `structure`, the columns are its variables, and its states
+    /// are kept.
+    #[staticmethod]
+    #[pyo3(signature = (names, states, codes, missing, structure, run))]
+    fn of_codes(
+        py: Python<'_>,
+        names: Vec<String>,
+        states: Vec<Vec<String>>,
+        codes: Vec<PyReadonlyArray1<'_, i64>>,
+        missing: &str,
+        structure: Option<&Model>,
+        run: &Run,
+    ) -> PyResult<Self> {
+        let own = optional(&codes)?;
+        let missing = missing_named(missing);
+        let inner = match structure {
+            Some(structure) => {
+                let columns = columns_of(&graph_of(structure)?);
+                run.supervise(py, move |run| learn::Table::of_known_codes(columns, &own, missing, run))?
+            }
+            None => {
+                let columns = columns(names, states);
+                run.supervise(py, move |run| learn::Table::of_codes(columns, &own, missing, run))?
+            }
+        };
+        Ok(Table { inner: Arc::new(inner) })
+    }
+
+    /// From a text file, as `Statistics.read`. With `structure`, the columns are its variables.
+    #[staticmethod]
+    #[pyo3(signature = (path, format, ignore, most_states, structure, run))]
+    fn read(
+        py: Python<'_>,
+        path: PathBuf,
+        format: (bool, String, String),
+        ignore: Vec<String>,
+        most_states: usize,
+        structure: Option<&Model>,
+        run: &Run,
+    ) -> PyResult<Self> {
+        let (header, encoding, missing) = format;
+        let options = TableOptions { ignore, most_states, ..table_options(header, &encoding, &missing)? };
+        let known =
+            structure.map(|structure| graph_of(structure).map(|graph| columns_of(&graph))).transpose()?;
+        let inner = run.supervise(py, move |run| match &known {
+            Some(columns) => read_table_for(columns, &path, &options, run),
+            None => read_table(&path, &options, run),
+        })?;
+        Ok(Table { inner: Arc::new(inner) })
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.inner.rows()
+    }
+
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.inner.dropped()
+    }
+
+    #[getter]
+    fn incomplete(&self) -> u64 {
+        self.inner.incomplete()
+    }
+
+    /// Columns with missing values and the number of rows concerned, in descending order.
+    fn lacking(&self) -> Vec<(String, u64)> {
+        self.inner.lacking().into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    /// The counts of the values that are present.
+    fn available(&self, py: Python<'_>, run: &Run) -> PyResult<Statistics> {
+        let table = self.inner.clone();
+        let inner = run.supervise(py, move |run| learn::Statistics::available(&table, run))?;
+        Ok(Statistics { inner })
+    }
+
+    /// A Bayesian network over the columns with these parents, each as child=parent,parent.
+    fn network(&self, parents: Vec<(String, Vec<String>)>) -> PyResult<Model> {
+        let columns = self.inner.columns();
+        let find = |name: &String| {
+            let found = columns.iter().position(|column| column.name == *name);
+            found.ok_or_else(|| error::argument("structure", format!("there is no column {name:?}")))
+        };
+        let mut own = vec![Vec::new(); columns.len()];
+        for (child, names) in &parents {
+            own[find(child)?] = names.iter().map(find).collect::<PyResult<Vec<usize>>>()?;
+        }
+        let network = Parents::new(own).and_then(|parents| parents.network(columns)).map_err(Failure)?;
+        Ok(Model::with_cache(network, Cache::default()))
+    }
+}
+
+/// Fits the tables of a Bayesian network; `how` is a JSON object.
+#[pyfunction]
+pub fn fit_network(
+    py: Python<'_>,
+    table: &Table,
+    structure: &Model,
+    how: &str,
+    run: &Run,
+) -> PyResult<Outcome> {
+    let how: NetworkFit =
+        serde_json::from_str(how).map_err(|error| error::argument("fit", error.to_string()))?;
+    let (structure, table) = (graph_of(structure)?, table.inner.clone());
+    let (fitted, history) = run.supervise(py, move |run| {
+        let mut history = Vec::new();
+        let fitted = learn::fit_network(&structure, &table, &how, run, &mut |now| {
+            history.push(now.objective);
+            Ok(true)
+        })?;
+        Ok((fitted, history))
+    })?;
+    let progress = fitted.progress;
+    Ok((
+        Model::with_cache(fitted.graph, Cache::default()),
+        told(&fitted.log_likelihood),
+        progress.iteration,
+        fitted.converged,
+        progress.objective,
+        progress.change,
+        history,
+    ))
+}
+
 /// An estimate: value, guarantee as JSON and in words, method, diagnostics as JSON.
 type Told = (f64, String, String, &'static str, String);
 
@@ -117,12 +261,15 @@ fn told(estimate: &Estimate) -> Told {
 /// The result of a fit.
 type Outcome = (Model, Told, usize, bool, f64, f64, Vec<f64>);
 
-/// Fits a model; `how` and `settings` are JSON objects.
+/// Fits a model; `how` and `settings` are JSON objects. With `table`, to its rows, some of which are incomplete,
+/// otherwise to the complete rows that `statistics` counts.
 #[pyfunction]
+#[pyo3(signature = (statistics, table, edges, method, settings, how, checkpoint, run))]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn fit(
     py: Python<'_>,
     statistics: &Statistics,
+    table: Option<&Table>,
     edges: Vec<(usize, usize)>,
     method: &str,
     settings: &str,
@@ -132,8 +279,14 @@ pub fn fit(
 ) -> PyResult<Outcome> {
     let settings = options(settings)?;
     let how: Fit = serde_json::from_str(how).map_err(|error| error::argument("fit", error.to_string()))?;
-    let likelihood =
-        Likelihood::new(&statistics.inner, &edges, Choice::parse(method), settings).map_err(Failure)?;
+    let choice = Choice::parse(method);
+    let likelihood = match table {
+        Some(table) => {
+            let table = table.inner.clone();
+            run.supervise(py, move |run| Likelihood::of_table(&table, &edges, choice, settings, run))?
+        }
+        None => Likelihood::new(&statistics.inner, &edges, choice, settings).map_err(Failure)?,
+    };
     let cache = Cache::default();
     let (fitted, history): (Fitted, Vec<f64>) = run.supervise_sharing(py, &cache, move |run| {
         let mut history = Vec::new();
@@ -170,16 +323,22 @@ fn graph_of(model: &Model) -> PyResult<FactorGraph> {
     model.get().cloned().ok_or_else(other)
 }
 
+/// The treatment of missing values; the Python side has checked the name.
+fn missing_named(name: &str) -> Missing {
+    match name {
+        "drop" => Missing::Drop,
+        "refuse" => Missing::Refuse,
+        "em" | "marginal" => Missing::Marginal,
+        _ => Missing::State,
+    }
+}
+
 /// Format of a text file.
 fn table_options(header: bool, encoding: &str, missing: &str) -> PyResult<TableOptions> {
     let encoding = Encoding::named(encoding).ok_or_else(|| {
         error::argument("encoding", format!("expected \"utf-8\" or \"latin-1\", found {encoding:?}"))
     })?;
-    let missing = match missing {
-        "drop" => Missing::Drop,
-        "refuse" => Missing::Refuse,
-        _ => Missing::State,
-    };
+    let missing = missing_named(missing);
     Ok(TableOptions { header, encoding, missing, ..Default::default() })
 }
 
@@ -222,6 +381,7 @@ pub fn score_rows<'py>(
     py: Python<'py>,
     model: &Model,
     codes: Vec<PyReadonlyArray1<'py, i64>>,
+    missing: &str,
     method: &str,
     settings: &str,
     run: &Run,
@@ -229,12 +389,12 @@ pub fn score_rows<'py>(
     let graph = graph_of(model)?;
     let settings = options(settings)?;
     let rows = states_of(&graph, &codes)?;
-    let choice = Choice::parse(method);
+    let (choice, missing) = (Choice::parse(method), missing_named(missing));
     let (scores, mean) = run.supervise_sharing(py, model.cache(), move |run| {
         let model = graph.clone().into();
         let answer = catalogue::answer(&model, Query::LogPartition, &choice, &settings, run)?;
         let log_z = answer.into_estimate()?;
-        Ok(learn::score_states(&graph, log_z, &rows, run))
+        learn::score_states(&graph, log_z, &rows, missing, run)
     })?;
     Ok((PyArray1::from_vec(py, scores), told(&mean)))
 }

@@ -154,7 +154,7 @@ mod _zhat {
     #[pymodule_export]
     use super::language::{LanguageModel, train_language_model, train_stochastic};
     #[pymodule_export]
-    use super::learn::{Statistics, fit, impute_rows, read_codes, score_rows};
+    use super::learn::{Statistics, Table, fit, fit_network, impute_rows, read_codes, score_rows};
     #[pymodule_export]
     use super::mixed::{family, gaussian_mixture, mixed, mixed_parts, mixed_score, random_mixture};
     #[pymodule_export]

@@ -219,3 +219,96 @@ def test_a_fit_by_an_upper_bound_warns():
     assert fitted.log_likelihood.guarantee.kind == "bounds"
     assert "warning" in fitted.log_likelihood.diagnostics
     assert repr(fitted.log_likelihood).startswith("≤ -")
+
+
+def gaps(seed, share=0.25):
+    """A table in which cells are missing at random."""
+    random = np.random.default_rng(seed)
+    return {
+        name: [None if random.random() < share else value for value in column]
+        for name, column in TABLE.items()
+    }
+
+
+def observed_log_likelihood(model, table):
+    """The mean log-likelihood of the present values, by conditioning one row at a time."""
+    log_z = model.log_partition().value
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    given = [{name: str(value) for name, value in row.items() if value is not None} for row in rows]
+    values = [model.condition(row).log_partition().value - log_z for row in given if row]
+    return float(np.mean(values))
+
+
+def test_incomplete_rows_take_part(tmp_path):
+    table = gaps(1)
+    fitted = zhat.fit(table, "chow-liu+1", missing="em", tolerance=1e-8)
+    empty = sum(all(value is None for value in row) for row in zip(*table.values(), strict=True))
+    incomplete = sum(None in row for row in zip(*table.values(), strict=True)) - empty
+    assert (fitted.rows, fitted.incomplete, fitted.dropped) == (160 - empty, incomplete, empty)
+    assert fitted.converged
+    assert (np.diff(fitted.history) <= 1e-12).all()
+    by_hand = observed_log_likelihood(fitted.model, table)
+    assert fitted.log_likelihood.value == pytest.approx(by_hand, abs=1e-10)
+    dropped = zhat.fit(table, "chow-liu+1")
+    assert by_hand >= observed_log_likelihood(dropped.model, table)
+    _, mean = zhat.score(fitted.model, table, missing="em")
+    assert mean.value == pytest.approx(by_hand, abs=1e-10)
+    path = csv(tmp_path / "t.csv", {name: ["" if v is None else v for v in c] for name, c in table.items()})
+    assert zhat.fit(path, "chow-liu+1", missing="em", tolerance=1e-8).model == fitted.model
+    assert None not in zhat.impute(fitted.model, table)["rain"]
+    # Complete rows give the same as without EM.
+    assert zhat.fit(TABLE, missing="em").model == zhat.fit(TABLE).model
+
+
+def test_a_bayesian_network_of_given_structure(tmp_path):
+    structure = {"wet": ["rain", "day"]}
+    closed = zhat.fit(TABLE, structure, pseudo_count=0.5)
+    assert closed.converged
+    assert closed.iterations == 0
+    scope, values = closed.model.factors[1]
+    assert closed.model.names == ("rain", "wet", "day")
+    assert tuple(scope) == (0, 2, 1)
+    rows = list(zip(*TABLE.values(), strict=True))
+    for rain in ("no", "yes"):
+        for day in (1, 2, 3):
+            counts = [sum(row == (rain, wet, day) for row in rows) + 0.5 for wet in ("no", "yes")]
+            own = np.exp(np.asarray(values).reshape(2, 3, 2)[int(rain == "yes"), day - 1])
+            assert own == pytest.approx(np.array(counts) / sum(counts), abs=1e-12)
+    path = tmp_path / "net.bif"
+    closed.model.save(path)
+    table = gaps(2)
+    for given in (structure, closed.model, path, str(path)):
+        fitted = zhat.fit(table, given, missing="em", equivalent_sample_size=2.0)
+        assert fitted.converged
+        assert (np.diff(fitted.history) <= 1e-12).all()
+        by_hand = observed_log_likelihood(fitted.model, table)
+        assert fitted.log_likelihood.value == pytest.approx(by_hand, abs=1e-9)
+    latent = {name: column for name, column in table.items() if name != "rain"}
+    assert zhat.fit(latent, path, missing="em").rows > 100
+    with pytest.raises(zhat.InputError, match="missing values"):
+        zhat.fit(latent, path)
+
+
+@pytest.mark.parametrize(
+    ("structure", "options", "message"),
+    [
+        ({"wet": ["rain"], "rain": ["wet"]}, {}, "own ancestor"),
+        ({"wet": ["snow"]}, {}, "no column \"?'?snow"),
+        ({"wet": "rain"}, {}, "list of parents"),
+        ({"wet": ["rain"]}, {"pseudo_count": 0.0}, "pseudo_count"),
+        ({"wet": ["rain"]}, {"pseudo_count": 1.0, "equivalent_sample_size": 1.0}, "equivalent_sample_size"),
+        ({"wet": ["rain"]}, {"l1": 0.1}, "l1: is for random fields"),
+        ("chow-liu", {"pseudo_count": 1.0}, "pseudo_count: is for Bayesian networks"),
+        ("chow-liu", {"missing": "guess"}, "missing: expected"),
+        ("chow-liu", {"missing": "em", "optimizer": "fista"}, "fista needs complete rows"),
+    ],
+)
+def test_bad_structures_and_priors(structure, options, message):
+    with pytest.raises(zhat.InputError, match=message):
+        zhat.fit(gaps(3), structure, **options)
+
+
+def test_values_that_a_structure_does_not_know():
+    network = zhat.fit(TABLE, {"wet": ["rain"]}).model
+    with pytest.raises(zhat.InputError, match="does not know the value 'maybe' of column rain"):
+        zhat.fit({**TABLE, "rain": ["maybe"] * 160}, network)

@@ -376,8 +376,41 @@ class Statistics:
     def mutual_information(self, i: int, j: int) -> float: ...
     def edges(self, rule: str, more: int, given: list[tuple[int, int]]) -> list[tuple[int, int]]: ...
 
+class Table:
+    @staticmethod
+    def of_codes(
+        names: list[str],
+        states: list[list[str]],
+        codes: list[NDArray[np.int64]],
+        missing: str,
+        structure: Model | None,
+        run: Run,
+    ) -> Table: ...
+    @staticmethod
+    def read(
+        path: str | os.PathLike[str],
+        format: tuple[bool, str, str],
+        ignore: list[str],
+        most_states: int,
+        structure: Model | None,
+        run: Run,
+    ) -> Table: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def incomplete(self) -> int: ...
+    def lacking(self) -> list[tuple[str, int]]: ...
+    def available(self, run: Run) -> Statistics: ...
+    def network(self, parents: list[tuple[str, list[str]]]) -> Model: ...
+
+def fit_network(
+    table: Table, structure: Model, how: str, run: Run
+) -> tuple[Model, tuple[float, str, str, str, str], int, bool, float, float, list[float]]: ...
 def fit(
     statistics: Statistics,
+    table: Table | None,
     edges: list[tuple[int, int]],
     method: str,
     settings: str,
@@ -389,7 +422,7 @@ def read_codes(
     model: Model, path: str | os.PathLike[str], header: bool, encoding: str, missing: str, run: Run
 ) -> list[NDArray[np.int64]]: ...
 def score_rows(
-    model: Model, codes: list[NDArray[np.int64]], method: str, settings: str, run: Run
+    model: Model, codes: list[NDArray[np.int64]], missing: str, method: str, settings: str, run: Run
 ) -> tuple[NDArray[np.float64], tuple[float, str, str, str, str]]: ...
 def impute_rows(
     model: Model, codes: list[NDArray[np.int64]], method: str, settings: str, run: Run

@@ -319,6 +319,7 @@ class Samples(Tabular):
 
     - `exact`: independent draws from the model
     - `weighted`: independent draws from a proposal; row s has weight exp(`log_weights[s]`)
+    - `chains`: correlated states of Markov chains, whose convergence is not guaranteed
     - `approximate`: the distribution is within total-variation distance `distance` of the model
     """
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ._arguments import integer, real, settings, text
 from ._html import table as html_table
 from .answer import Guarantee, stated
 from .errors import InputError
-from .model import FactorGraph
+from .model import FactorGraph, read
 from .runtime import Progress, run
 
 
@@ -56,8 +56,10 @@ class LogLikelihood:
 class Fitted:
     """A fitted model and details of the fit.
 
-    `dropped` is the number of rows left out because of missing values; `missing` maps each column with
-    missing values to the number of rows concerned.
+    `dropped` is the number of rows left out because of missing values, and `incomplete` the number of rows
+    with missing values that were not; `missing` maps each column with missing values to the number of rows
+    concerned. `stationarity` is the largest component of the gradient; of a Bayesian network, the largest
+    change of a probability in the last iteration.
     """
 
     model: FactorGraph
@@ -70,11 +72,14 @@ class Fitted:
     objective: float
     stationarity: float
     history: NDArray[np.float64]
+    incomplete: int = 0
 
     def __repr__(self) -> str:
         """The model and its likelihood."""
         state = "converged" if self.converged else "not converged"
         dropped = f" ({self.dropped} more dropped because of missing values)" if self.dropped else ""
+        if self.incomplete:
+            dropped = f" ({self.incomplete} with missing values)"
         how = f"{self.rows} rows{dropped}, {self.iterations} iterations, {state}"
         return f"Fitted({self.model!r}, {self.log_likelihood!r}, {how})"
 
@@ -85,6 +90,8 @@ class Fitted:
             by_column = ", ".join(f"{name} {count:,}" for name, count in self.missing.items())
             noun = "row" if self.dropped == 1 else "rows"
             rows["dropped"] = f"{self.dropped:,} {noun} with missing values ({by_column})"
+        if self.incomplete:
+            rows["incomplete"] = f"{self.incomplete:,} of them with missing values"
         own = self.log_likelihood
         rows["log-likelihood"] = f"{stated(own.value, own.guarantee, own.diagnostics)} nats per row"
         rows["guarantee"] = str(own.guarantee)
@@ -94,13 +101,21 @@ class Fitted:
         return html_table(rows)
 
 
+Structure: TypeAlias = (
+    "str | PathLike[str] | FactorGraph | Mapping[str, Sequence[str]] | Iterable[tuple[int | str, int | str]]"
+)
+"""What `fit` takes as the structure of a model."""
+
+
 def fit(
     table: Any,
-    structure: str | Iterable[tuple[int | str, int | str]] = "chow-liu",
+    structure: Structure = "chow-liu",
     *,
     method: str = "auto",
     l1: float = 0.0,
     l2: float | None = None,
+    pseudo_count: float | None = None,
+    equivalent_sample_size: float | None = None,
     optimizer: str = "auto",
     start: str = "forest",
     iterations: int = 1000,
@@ -118,7 +133,7 @@ def fit(
     progress: Progress | None = None,
     **options: object,
 ) -> Fitted:
-    """Fits a Markov random field to a table of categories by maximum likelihood.
+    """Fits a Markov random field, or a Bayesian network of given structure, to a table of categories.
 
     `structure` defines which pairs interact: "independent", "chow-liu", "chow-liu+M" (the tree plus the M
     next pairs by mutual information), "complete" (with `l1`), or a list of pairs of columns. `method`
@@ -126,7 +141,16 @@ def fit(
     upper bound on the likelihood and issues a `UserWarning`. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2`
     defaults to 1 / rows, or to 0 with `l1`.
 
-    Rows with missing values are dropped; with `missing="refuse"` they are an error, and with
+    With a Bayesian network as `structure`, its tables are fitted: a `FactorGraph` with conditional
+    probability tables, the path of a `.bif`, `.uai` or `.zhat` file, or a mapping of children to their
+    parents, `{"wet": ["rain", "sprinkler"]}`. Columns without parents need no entry. `pseudo_count` is added
+    to the count of every entry of a table (a Dirichlet prior), `equivalent_sample_size` is divided equally
+    among the entries of each table (BDeu). The result can be written as `.bif`.
+
+    Rows with missing values are dropped. With `missing="em"` they take part with the values that they have:
+    expectation-maximisation with exact expected counts finds a maximum of the likelihood of the present
+    values, which assumes that values are missing at random. The objective never rises. With
+    `missing="refuse"` such rows are an error, and with
     `missing="state"` a missing value is a state of its column, named "(missing)". In tables in memory,
     `None`, NaN and masked entries are missing, and states are named by `str(value)`,
     floats without a decimal point if all of a column are whole. Bytes of a file that are
@@ -144,9 +168,42 @@ def fit(
     >>> given = fitted.model.condition({"wet": "yes"}).marginals().value
     >>> bool(given[0][1] > 0.5)  # rain
     True
+    >>> table["rain"][0] = None
+    >>> network = zhat.fit(table, {"wet": ["rain"]}, missing="em", pseudo_count=1.0)
+    >>> network.rows, network.incomplete, network.converged
+    (5, 1, True)
     """
     how = run(seed, threads, memory, time, progress)
-    counted = _statistics(table, header, encoding, missing, ignore, most_states, how)
+    source = (table, header, encoding, missing, ignore, most_states, how)
+    if _is_network(structure):
+        given = {
+            "method": method not in ("auto", "exact"),
+            "l1": l1 != 0,
+            "l2": l2 is not None,
+            "optimizer": optimizer not in ("auto", "em"),
+            "start": start != "forest",
+            "checkpoint": checkpoint is not None,
+        } | dict.fromkeys(options, True)
+        wrong = next((name for name, used in given.items() if used), None)
+        if wrong is not None:
+            raise InputError(
+                f"{wrong}: is for random fields; a Bayesian network is fitted exactly, with pseudo_count"
+            )
+        form = {
+            "pseudo_count": None if pseudo_count is None else real("pseudo_count", pseudo_count),
+            "equivalent_sample_size": None
+            if equivalent_sample_size is None
+            else real("equivalent_sample_size", equivalent_sample_size),
+            "iterations": integer("iterations", iterations),
+            "tolerance": real("tolerance", tolerance),
+        }
+        rows, network = _network(structure, source)
+        return _fitted(_zhat.fit_network(rows, network, json.dumps(form), how), rows, rows.incomplete)
+    for name, value in (("pseudo_count", pseudo_count), ("equivalent_sample_size", equivalent_sample_size)):
+        if value is not None:
+            raise InputError(f"{name}: is for Bayesian networks; give one, or parents, as structure")
+    rows = _table(*source, None) if missing in ("em", "marginal") else None
+    counted = _statistics(*source) if rows is None else rows.available(how)
     penalty = (0.0 if l1 else 1.0 / counted.rows) if l2 is None else real("l2", l2)
     form = {
         "l1": real("l1", l1),
@@ -157,12 +214,22 @@ def fit(
         "tolerance": real("tolerance", tolerance),
     }
     edges = _edges(counted, structure)
-    native, told, steps, converged, objective, stationarity, history = _zhat.fit(
-        counted, edges, text("method", method), settings(options), json.dumps(form), checkpoint, how
+    outcome = _zhat.fit(
+        counted, rows, edges, text("method", method), settings(options), json.dumps(form), checkpoint, how
     )
+    fitted = _fitted(outcome, counted, 0 if rows is None else rows.incomplete)
+    if "warning" in fitted.log_likelihood.diagnostics:
+        warnings.warn(fitted.log_likelihood.diagnostics["warning"], UserWarning, stacklevel=2)
+    return fitted
+
+
+def _fitted(
+    outcome: tuple[_zhat.Model, tuple[float, str, str, str, str], int, bool, float, float, list[float]],
+    counted: _zhat.Statistics | _zhat.Table,
+    incomplete: int,
+) -> Fitted:
+    native, told, steps, converged, objective, stationarity, history = outcome
     likelihood = _told(told)
-    if "warning" in likelihood.diagnostics:
-        warnings.warn(likelihood.diagnostics["warning"], UserWarning, stacklevel=2)
     return Fitted(
         FactorGraph._wrap(native),
         likelihood,
@@ -174,6 +241,7 @@ def fit(
         objective,
         stationarity,
         np.array(history),
+        incomplete,
     )
 
 
@@ -194,7 +262,9 @@ def score(
 ) -> tuple[NDArray[np.float64], LogLikelihood]:
     """The log-likelihood of every row, NaN if a value is missing, and the mean with its guarantee.
 
-    `table`, `header`, `encoding` and `missing` are as in `fit`.
+    `table`, `header`, `encoding` and `missing` are as in `fit`. With `missing="em"` or `"marginal"`, the
+    log-likelihood of a row is that of the values it has, summed exactly over the others; it is NaN for a row
+    without any value.
 
     >>> import zhat
     >>> model = zhat.fit({"a": [0, 0, 1], "b": [0, 1, 1]}).model
@@ -204,7 +274,9 @@ def score(
     """
     how = run(seed, threads, memory, time, progress)
     codes = _codes_for(model, table, header, encoding, missing, how)
-    rows, told = _zhat.score_rows(model._native, codes, text("method", method), settings(options), how)
+    rows, told = _zhat.score_rows(
+        model._native, codes, missing, text("method", method), settings(options), how
+    )
     return rows, _told(told)
 
 
@@ -271,6 +343,64 @@ def _told(told: tuple[float, str, str, str, str]) -> LogLikelihood:
     )
 
 
+_Source: TypeAlias = tuple[Any, bool, str, str, Sequence[str], int, _zhat.Run]
+"""A table, whether it has a header, its encoding, the treatment of missing values, columns to ignore, the
+maximum number of states, and the run."""
+
+_MODEL_FILES = (".bif", ".uai", ".zhat", ".bif.gz", ".uai.gz", ".bif.zst", ".uai.zst")
+
+
+def _is_network(structure: Structure) -> bool:
+    """Whether a structure is that of a Bayesian network."""
+    if isinstance(structure, str):
+        return structure.endswith(_MODEL_FILES)
+    return isinstance(structure, (FactorGraph, Mapping, PathLike))
+
+
+def _network(structure: Any, source: _Source) -> tuple[_zhat.Table, _zhat.Model]:
+    """The rows and the network of a structure."""
+    if isinstance(structure, Mapping):
+        rows = _table(*source, None)
+        parents = []
+        for child, own in structure.items():
+            if isinstance(own, str) or not isinstance(own, Iterable):
+                raise InputError(f"structure: expected a list of parents of {child!r}, found {own!r}")
+            parents.append((text("structure", child), [text("structure", parent) for parent in own]))
+        return rows, rows.network(parents)
+    model = structure
+    if not isinstance(model, FactorGraph):
+        model = read(structure)
+        if not isinstance(model, FactorGraph):
+            raise InputError(f"structure: expected a Bayesian network, found a {type(model).__name__}")
+    return _table(*source, model), model._native
+
+
+def _table(
+    table: Any,
+    header: bool,
+    encoding: str,
+    missing: str,
+    ignore: Sequence[str],
+    most_states: int,
+    how: _zhat.Run,
+    structure: FactorGraph | None,
+) -> _zhat.Table:
+    """The distinct rows of a table; with `structure`, of its variables."""
+    _check_missing(missing)
+    native = None if structure is None else structure._native
+    if isinstance(table, (str, PathLike)):
+        format = (bool(header), text("encoding", encoding), missing)
+        left_out = [text("ignore", name) for name in ignore]
+        return _zhat.Table.read(table, format, left_out, integer("most_states", most_states), native, how)
+    if structure is not None:
+        left_out = [text("ignore", name) for name in ignore]
+        given = {name: column for name, column in _columns(table) if name not in left_out}
+        codes = _codes_for(structure, given, header, encoding, missing, how)
+        return _zhat.Table.of_codes([], [], codes, missing, native, how)
+    names, states, codes = _factorized_columns(table, missing, ignore, most_states)
+    return _zhat.Table.of_codes(names, states, codes, missing, None, how)
+
+
 def _statistics(
     table: Any,
     header: bool,
@@ -281,12 +411,24 @@ def _statistics(
     how: _zhat.Run,
 ) -> _zhat.Statistics:
     _check_missing(missing)
+    if isinstance(table, (str, PathLike)):
+        left_out = [text("ignore", name) for name in ignore]
+        return _zhat.Statistics.read(
+            table,
+            (bool(header), text("encoding", encoding), missing),
+            left_out,
+            integer("most_states", most_states),
+            how,
+        )
+    return _zhat.Statistics.of_codes(*_factorized_columns(table, missing, ignore, most_states), how)
+
+
+def _factorized_columns(
+    table: Any, missing: str, ignore: Sequence[str], most_states: int
+) -> tuple[list[str], list[list[str]], list[NDArray[np.int64]]]:
+    """The names, the states and the codes of the columns of a table in memory; −1 is a missing value."""
     left_out = [text("ignore", name) for name in ignore]
     most = integer("most_states", most_states)
-    if isinstance(table, (str, PathLike)):
-        return _zhat.Statistics.read(
-            table, (bool(header), text("encoding", encoding), missing), left_out, most, how
-        )
     names, states, codes = [], [], []
     for name, column in _columns(table):
         if name in left_out:
@@ -302,12 +444,14 @@ def _statistics(
         names.append(name)
         states.append(own)
         codes.append(code)
-    return _zhat.Statistics.of_codes(names, states, codes, how)
+    return names, states, codes
 
 
 def _check_missing(missing: str) -> None:
-    if missing not in ("drop", "refuse", "state"):
-        raise InputError(f'missing: expected "drop", "refuse" or "state", found {missing!r}')
+    if missing not in ("drop", "em", "marginal", "refuse", "state"):
+        raise InputError(
+            f'missing: expected "drop", "em", "marginal", "refuse" or "state", found {missing!r}'
+        )
 
 
 MISSING_STATE = "(missing)"
@@ -379,15 +523,14 @@ def _factorized_series(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     return _state_names(values.to_list()), np.ascontiguousarray(own.to_numpy())
 
 
-def _edges(
-    counted: _zhat.Statistics, structure: str | Iterable[tuple[int | str, int | str]]
-) -> list[tuple[int, int]]:
+def _edges(counted: _zhat.Statistics, structure: Any) -> list[tuple[int, int]]:
     if isinstance(structure, str):
         rule, _, more = structure.partition("+")
         known = rule in ("independent", "chow-liu", "complete")
         if not known or (more and (rule != "chow-liu" or not more.isdigit())):
             raise InputError(
-                'structure: expected "independent", "chow-liu", "chow-liu+M", "complete" or pairs, '
+                'structure: expected "independent", "chow-liu", "chow-liu+M", "complete", pairs, or a '
+                "Bayesian network as a model, a .bif file or a mapping of children to parents, "
                 f"found {structure!r}"
             )
         return counted.edges(rule, int(more or 0), [])

@@ -9,6 +9,7 @@ use zhat::catalogue;
 
 use crate::hmm_arguments::{HmmArguments, KindArgument};
 use crate::lm_arguments::LmArguments;
+use crate::network;
 use crate::structured_arguments::StructuredArguments;
 use crate::tag_arguments::TagArguments;
 use crate::tree_arguments::{GrammarArguments, HypertreeArguments, TreeFormArgument};
@@ -52,7 +53,7 @@ pub enum Command {
     /// Cross-entropy −Σ p log q of two chain models, one value per sequence
     CrossEntropy(DivergenceArguments),
     /// Fits a Markov random field to a table of categories, or a hidden Markov model to sequences
-    Fit(FitArguments),
+    Fit(Box<FitArguments>),
     /// Log-likelihood of the rows of a table under a model, or of sequences under a hidden Markov model
     Score(ScoreArguments),
     /// Replaces missing values of a table by the most probable ones given the rest of the row
@@ -274,7 +275,8 @@ pub enum MissingArgument {
     Refuse,
     /// Treat a missing value as a state of its column, named (missing)
     State,
-    /// Sum over missing values; hidden Markov models only
+    /// Sum over missing values: fit them by expectation-maximisation, score the values that are present
+    #[value(alias = "em")]
     Marginal,
 }
 
@@ -298,9 +300,20 @@ pub struct FitArguments {
     #[command(flatten)]
     pub hmm: HmmArguments,
     /// Interacting pairs: independent; chow-liu; chow-liu+M, the tree and the next M pairs by mutual
-    /// information; complete; or a file with two columns per line
-    #[arg(long, default_value = "chow-liu")]
+    /// information; complete; or a file with two columns per line. A .bif, .uai or .zhat file with a Bayesian
+    /// network: its tables are fitted
+    #[arg(long, default_value = network::DEFAULT_STRUCTURE)]
     pub structure: String,
+    /// Parents of a column in a Bayesian network, as CHILD=PARENT,PARENT; may be repeated. Other columns have no
+    /// parents
+    #[arg(long, value_name = "CHILD=PARENTS")]
+    pub parents: Vec<String>,
+    /// Prior of a Bayesian network: a count added to every entry of its tables, above 0
+    #[arg(long, value_name = "COUNT", conflicts_with = "equivalent_sample_size")]
+    pub pseudo_count: Option<f64>,
+    /// Prior of a Bayesian network: a count divided equally among the entries of each table (BDeu), above 0
+    #[arg(long, value_name = "COUNT")]
+    pub equivalent_sample_size: Option<f64>,
     /// Weight of the l1 penalty, at least 0
     #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
     pub l1: f64,
@@ -317,13 +330,13 @@ pub struct FitArguments {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub iterations: usize,
     /// Stop when no component of the gradient is larger; for a hidden Markov model, when an iteration improves the
-    /// objective by less, in nats per row
+    /// objective by less, in nats per row; for a Bayesian network, when no probability changes by more
     #[arg(long, default_value_t = 1e-6)]
     pub tolerance: f64,
     /// Checkpoint file, written every few seconds; an existing one is resumed
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// The model file to write: .zhat or .uai
+    /// The model file to write: .zhat or .uai, for a Bayesian network also .bif
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     #[command(flatten)]
@@ -332,11 +345,11 @@ pub struct FitArguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum OptimizerArgument {
-    /// L-BFGS if the objective is smooth and exact, otherwise FISTA; EM for a hidden Markov model
+    /// L-BFGS if the objective is smooth and exact, otherwise FISTA; EM for a hidden Markov model or incomplete rows
     Auto,
     /// Limited-memory BFGS; neither with --l1 nor with a randomized method
     Lbfgs,
-    /// Expectation-maximisation; with --kind hmm only
+    /// Expectation-maximisation; with --kind hmm or --missing em
     Em,
     /// Accelerated proximal gradients
     Fista,

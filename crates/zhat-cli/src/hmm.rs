@@ -119,7 +119,10 @@ fn read(arguments: &FitArguments, given: Option<&Hmm>) -> Result<Observations> {
 
 fn refuse_others(arguments: &FitArguments) -> Result<()> {
     let others = [
-        ("--structure", arguments.structure != "chow-liu"),
+        ("--structure", arguments.structure != crate::network::DEFAULT_STRUCTURE),
+        ("--parents", !arguments.parents.is_empty()),
+        ("--pseudo-count", arguments.pseudo_count.is_some()),
+        ("--equivalent-sample-size", arguments.equivalent_sample_size.is_some()),
         ("--l1", arguments.l1 != 0.0),
         ("--l2", arguments.l2.is_some()),
         ("--method", arguments.run.method != "auto"),

@@ -8,9 +8,9 @@ use zhat::catalogue::{self, Choice};
 use zhat::internal::units;
 use zhat::io::table::{Encoding, Missing, TableOptions, cell};
 use zhat::learn::hmm::Hmm;
-use zhat::learn::read_statistics;
 use zhat::learn::{
-    self, Column, Fit, FitCheckpoint, Fitted, Likelihood, Optimizer, Start, Statistics, Structure,
+    self, Column, Fit, FitCheckpoint, Fitted, Likelihood, Optimizer, Start, Statistics, Structure, Table,
+    read_statistics, read_table,
 };
 use zhat::{Error, FactorGraph, Model, Query, Result, Run, io};
 
@@ -21,7 +21,7 @@ use crate::arguments::{
 use crate::hmm_arguments::{DurationsArgument, KindArgument};
 use crate::output::{self, Exit, json_number};
 use crate::query::{budgeted, settings};
-use crate::{hmm, progress, signals};
+use crate::{hmm, network, progress, signals};
 
 /// The delimiter that was given.
 pub fn delimiter(arguments: &FormatArguments) -> Result<Option<u8>> {
@@ -30,17 +30,14 @@ pub fn delimiter(arguments: &FormatArguments) -> Result<Option<u8>> {
     byte.map(Some).ok_or_else(|| Error::argument("--delimiter", "must be an ASCII character"))
 }
 
-fn options(arguments: &FormatArguments) -> Result<TableOptions> {
+pub fn options(arguments: &FormatArguments) -> Result<TableOptions> {
     let mut options = TableOptions {
         header: !arguments.no_header,
         missing: match arguments.missing {
             MissingArgument::Drop => Missing::Drop,
             MissingArgument::Refuse => Missing::Refuse,
             MissingArgument::State => Missing::State,
-            MissingArgument::Marginal => {
-                let message = "`marginal` is for hidden Markov models; expected drop, refuse or state";
-                return Err(Error::argument("--missing", message));
-            }
+            MissingArgument::Marginal => Missing::Marginal,
         },
         encoding: match arguments.encoding {
             EncodingArgument::Utf8 => Encoding::Utf8,
@@ -84,18 +81,31 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     }
     refuse_hidden(arguments)?;
     output::refuse_stdout(&arguments.output, "model.zhat")?;
+    if network::is_requested(arguments) {
+        return network::fit(arguments);
+    }
+    network::refuse(arguments)?;
     if io::Format::of(&arguments.output)? == io::Format::Bif {
-        let message =
-            "a fitted model is a Markov random field, not a Bayesian network; expected .zhat or .uai";
+        let message = "a fitted model is a Markov random field, not a Bayesian network; expected .zhat or .uai, or the structure of a network by --parents or --structure FILE.bif";
         return Err(Error::argument("-o", message));
     }
     let run = progress::attend(budgeted(&arguments.run.budget));
     let started = Instant::now();
-    let statistics = read_statistics(&arguments.table.data, &options(&arguments.table.format)?, &run)?;
+    let options = options(&arguments.table.format)?;
+    let (choice, settings) = (Choice::parse(&arguments.run.method), settings(&arguments.run.set)?);
+    let sums = options.missing == Missing::Marginal;
+    let table = sums.then(|| read_table(&arguments.table.data, &options, &run)).transpose()?;
+    let statistics = match &table {
+        Some(table) => Statistics::available(table, &run)?,
+        None => read_statistics(&arguments.table.data, &options, &run)?,
+    };
     let counting = started.elapsed().as_secs_f64();
     let edges = structure(&arguments.structure, &statistics)?.edges(&statistics)?;
-    let choice = Choice::parse(&arguments.run.method);
-    let likelihood = Likelihood::new(&statistics, &edges, choice, settings(&arguments.run.set)?)?;
+    let likelihood = match &table {
+        Some(table) => Likelihood::of_table(table, &edges, choice, settings, &run)?,
+        None => Likelihood::new(&statistics, &edges, choice, settings)?,
+    };
+    let incomplete = table.as_ref().map_or(0, Table::incomplete);
     let l2 = arguments.l2.unwrap_or(if arguments.l1 > 0.0 { 0.0 } else { 1.0 / statistics.rows() as f64 });
     let how = Fit::default()
         .l1(arguments.l1)
@@ -104,7 +114,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
             OptimizerArgument::Auto => Optimizer::Auto,
             OptimizerArgument::Lbfgs => Optimizer::Lbfgs,
             OptimizerArgument::Fista => Optimizer::Fista,
-            OptimizerArgument::Em => return Err(Error::argument("--optimizer", "em is for --kind hmm")),
+            OptimizerArgument::Em => Optimizer::Em,
         })
         .start(match arguments.start {
             StartArgument::Forest => Start::Forest,
@@ -129,7 +139,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     if arguments.run.budget.json {
         let members = json!({
             "rows": statistics.rows(), "dropped": statistics.dropped(),
-            "missing": missing_json(&statistics.lacking()), "columns": statistics.columns().len(),
+            "incomplete": incomplete, "missing": missing_json(&statistics.lacking()), "columns": statistics.columns().len(),
             "edges": kept_edges, "parameters": likelihood.dimension(),
             "l1": how.l1, "l2": how.l2,
             "iterations": progress.iteration, "converged": fitted.converged,
@@ -140,7 +150,8 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
         });
         output::print_object("fit", members)?;
     } else {
-        let mut facts = vec![("rows", rows(statistics.rows(), statistics.dropped(), &statistics.lacking()))];
+        let mut facts =
+            vec![("rows", rows(statistics.rows(), incomplete, statistics.dropped(), &statistics.lacking()))];
         let constants: Vec<&str> = statistics.constants().map(|column| column.name.as_str()).collect();
         if !constants.is_empty() {
             facts.push(("constant", constants.join(", ")));
@@ -199,16 +210,16 @@ fn work(fitted: &Fitted, seconds: f64) -> String {
     }
 }
 
-fn per_row(mean: &zhat::Estimate) -> String {
+pub fn per_row(mean: &zhat::Estimate) -> String {
     format!("{} nats per row", output::stated(mean.value, &mean.guarantee, &mean.diagnostics, 1.0))
 }
 
 /// Maximum number of columns named in one line.
 const NAMED: usize = 5;
 
-/// The number of rows used and dropped, and the columns with missing values that caused it.
-fn rows(counted: u64, dropped: u64, lacking: &[(&str, u64)]) -> String {
-    if dropped == 0 {
+/// The number of rows used, of incomplete ones among them, and of those dropped, with the columns with missing values.
+pub fn rows(counted: u64, incomplete: u64, dropped: u64, lacking: &[(&str, u64)]) -> String {
+    if incomplete == 0 && dropped == 0 {
         return counted.to_string();
     }
     let mut columns: Vec<String> =
@@ -216,13 +227,19 @@ fn rows(counted: u64, dropped: u64, lacking: &[(&str, u64)]) -> String {
     if lacking.len() > NAMED {
         columns.push(format!("and {} more columns", lacking.len() - NAMED));
     }
-    format!(
-        "{counted} ({dropped} left out for missing values: {}; to keep them, --missing state or --ignore COLUMN)",
-        columns.join(", ")
-    )
+    let columns = columns.join(", ");
+    match (incomplete, dropped) {
+        (0, dropped) => format!(
+            "{counted} ({dropped} left out for missing values: {columns}; to keep them, --missing em, --missing state or --ignore COLUMN)"
+        ),
+        (incomplete, 0) => format!("{counted} ({incomplete} of them with missing values: {columns})"),
+        (incomplete, dropped) => format!(
+            "{counted} ({incomplete} of them with missing values: {columns}; {dropped} without any value left out)"
+        ),
+    }
 }
 
-fn missing_json(lacking: &[(&str, u64)]) -> Value {
+pub fn missing_json(lacking: &[(&str, u64)]) -> Value {
     Value::Object(lacking.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect())
 }
 
@@ -238,7 +255,7 @@ fn read_graph(path: &Path) -> Result<FactorGraph> {
     graph_of(&io::read_model(path)?)
 }
 
-fn graph_of(model: &Model) -> Result<FactorGraph> {
+pub fn graph_of(model: &Model) -> Result<FactorGraph> {
     let graph = model.get::<FactorGraph>().cloned();
     graph.ok_or_else(|| Error::argument("MODEL", format!("is a {}, expected a factor graph", model.kind())))
 }
@@ -287,7 +304,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
         scores.lacking.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     if json {
         let mut members = json!({
-            "rows": scores.rows, "dropped": scores.dropped, "missing": missing_json(&lacking),
+            "rows": scores.rows, "dropped": scores.dropped, "incomplete": scores.incomplete, "missing": missing_json(&lacking),
             "log_likelihood": json_number(mean.value),
             "guarantee": mean.guarantee.to_json(), "method": mean.diagnostics.method, "seed": run.seed(),
         });
@@ -298,7 +315,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
         return Ok(Exit::Answered);
     }
     let text = output::facts(&[
-        ("rows", rows(scores.rows, scores.dropped, &lacking)),
+        ("rows", rows(scores.rows, scores.incomplete, scores.dropped, &lacking)),
         ("log-likelihood", per_row(mean)),
         ("guarantee", output::guarantee(&mean.guarantee, None, &mean.diagnostics)),
         ("method", output::provenance(&mean.diagnostics)),

@@ -15,6 +15,7 @@ mod lm_arguments;
 mod lm_baselines;
 mod load;
 mod methods;
+mod network;
 mod output;
 mod picture;
 mod progress;

@@ -320,6 +320,11 @@ fn explain_law(answer: &AnyAnswer) {
         Some(Law::Weighted { .. }) => {
             eprintln!("zhat: these samples are weighted: use each with its weight exp(log_weight)");
         }
+        Some(Law::Chains) => {
+            eprintln!(
+                "zhat: these samples are states of Markov chains: they are correlated, and convergence is not guaranteed"
+            );
+        }
         Some(Law::Approximate { distance }) => {
             eprintln!(
                 "zhat: the distribution of these samples is within {distance} of the model in total variation"

@@ -384,6 +384,11 @@ impl Clock<'_> {
         Clock { quiet: true, ..*self }
     }
 
+    /// The error of a part of the work that needs more memory than the budget.
+    pub(crate) fn over_memory(&self, part: &str, bytes: f64) -> Error {
+        self.run.over_memory(part, bytes)
+    }
+
     /// Reports progress to the observer.
     pub fn progress(&self, phase: &'static str, done: u64, total: u64) {
         if let Some(observer) = self.run.observer.as_ref().filter(|_| !self.quiet) {

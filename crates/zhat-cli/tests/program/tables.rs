@@ -93,7 +93,9 @@ fn missing_values_are_reported_by_column_or_become_a_state() {
     folder.write("t.csv", "a,b,c\n1,x,\n1,y,?\n2,,u\n2,x,v\n1,y,u\n");
     let plain = folder.ok(&["fit", "t.csv", "-o", "m.zhat"]);
     assert!(
-        plain.contains("2 (3 left out for missing values: c in 2, b in 1; to keep them, --missing state"),
+        plain.contains(
+            "2 (3 left out for missing values: c in 2, b in 1; to keep them, --missing em, --missing state"
+        ),
         "{plain}"
     );
     let fitted = folder.json(&["fit", "t.csv", "-o", "m.zhat"]);
@@ -208,4 +210,82 @@ fn samples_are_streamed_and_memory_is_bounded() {
     child.wait().unwrap();
     // A hundred million draws would take 40 GB.
     assert!(kilobytes < 500_000, "{kilobytes} kB");
+}
+
+#[test]
+fn incomplete_rows_are_fitted_scored_and_imputed() {
+    let folder = Folder::new("incomplete");
+    let rows = "1,x,u\n1,y,?\n2,,u\n2,x,v\n1,y,u\n,y,\n,,\n";
+    folder.write("t.csv", &format!("a,b,c\n{}", rows.repeat(5)));
+    let args = ["fit", "t.csv", "--missing", "em", "-o", "m.zhat"];
+    let printed = folder.ok(&args);
+    assert!(
+        printed.contains(
+            "30 (15 of them with missing values: c in 15, a in 10, b in 10; 5 without any value left out)"
+        ),
+        "{printed}"
+    );
+    let fitted = folder.json(&args);
+    let figures = ["rows", "incomplete", "dropped"].map(|name| fitted[name].as_u64());
+    assert_eq!(figures, [Some(30), Some(15), Some(5)]);
+    // Scoring the same rows gives the likelihood of the fit; `marginal` is another name.
+    for name in ["em", "marginal"] {
+        let scored = folder.json(&["score", "m.zhat", "t.csv", "--missing", name]);
+        let both = [&scored, &fitted].map(|json| json["log_likelihood"].as_f64().unwrap());
+        assert!((both[0] - both[1]).abs() < 1e-12, "{both:?}");
+        assert_eq!((scored["rows"].as_u64(), scored["incomplete"].as_u64()), (Some(30), Some(15)));
+    }
+    assert!(folder.run(&["impute", "m.zhat", "t.csv"]).stderr().contains("values filled in"));
+    refused(&folder, &["fit", "t.csv", "--optimizer", "em", "-o", "m.zhat"], &["em is for incomplete rows"]);
+    folder.write("e.csv", "a,b\n1,\n2,\n");
+    refused(&folder, &["fit", "e.csv", "--missing", "em", "-o", "m.zhat"], &["column b has no values"]);
+}
+
+#[test]
+fn tables_of_a_bayesian_network_are_fitted() {
+    let folder = Folder::new("network");
+    let rows = "no,no,dry\nno,yes,wet\nyes,no,wet\nyes,,wet\nno,no,dry\n,no,wet\n";
+    folder.write("t.csv", &format!("rain,sprinkler,grass\n{}", rows.repeat(3)));
+    let parents = ["fit", "t.csv", "--parents", "grass=rain,sprinkler", "-o"];
+    let printed = folder.ok(&[&parents[..], &["n.bif"]].concat());
+    assert!(printed.contains("Bayesian network of 3 variables, 2 arcs, 12 parameters"), "{printed}");
+    assert!(printed.contains("in closed form"), "{printed}");
+    // Complete rows: rain in 3 of 12.
+    let marginals = folder.json(&["marginals", "n.bif", "--of", "rain"]);
+    let rain = marginals["variables"][0]["p"][1].as_f64().unwrap();
+    assert!((rain - 0.25).abs() < 1e-12, "{marginals}");
+    // The written network is a structure, and with em all rows count.
+    let again =
+        ["fit", "t.csv", "--structure", "n.bif", "--missing", "em", "--pseudo-count", "0.5", "-o", "o.bif"];
+    let fitted = folder.json(&again);
+    assert_eq!((fitted["rows"].as_u64(), fitted["incomplete"].as_u64()), (Some(18), Some(6)));
+    assert_eq!(fitted["converged"], true);
+    assert!(folder.ok(&["info", "o.bif"]).contains("bayes"));
+    let scored = folder.json(&["score", "o.bif", "t.csv", "--missing", "em"]);
+    let both = [&scored, &fitted].map(|json| json["log_likelihood"].as_f64().unwrap());
+    assert!((both[0] - both[1]).abs() < 1e-9, "{both:?}");
+    let bad: [(&[&str], &[&str]); 9] = [
+        (&["--parents", "grass=rain", "--parents", "rain=grass"], &["is its own ancestor"]),
+        (&["--parents", "grass=snow"], &["no column `snow`", "rain, sprinkler, grass"]),
+        (&["--parents", "grass"], &["expected child=parent1,parent2"]),
+        (&["--parents", "grass=rain", "--pseudo-count", "0"], &["pseudo_count", "above 0"]),
+        (
+            &["--parents", "grass=rain", "--equivalent-sample-size", "0"],
+            &["equivalent_sample_size", "above 0"],
+        ),
+        (&["--parents", "grass=rain", "--l1", "0.1"], &["--l1: is for random fields"]),
+        (&["--parents", "grass=rain", "--structure", "n.bif"], &["--parents: is a structure itself"]),
+        (&["--pseudo-count", "1"], &["--pseudo-count: is for Bayesian networks"]),
+        (&["--structure", "m.uai"], &["expected a Bayesian network"]),
+    ];
+    folder.write("m.uai", "MARKOV\n3\n2 2 2\n0\n");
+    for (arguments, words) in bad {
+        refused(&folder, &[&["fit", "t.csv", "-o", "x.bif"], arguments].concat(), words);
+    }
+    folder.write("u.csv", "rain,sprinkler,grass\nno,no,green\n");
+    refused(
+        &folder,
+        &["fit", "u.csv", "--structure", "n.bif", "-o", "x.bif"],
+        &["line 2", "does not know the value `green` of column grass"],
+    );
 }

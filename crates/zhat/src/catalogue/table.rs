@@ -120,6 +120,13 @@ pub(super) fn table() -> Vec<Row> {
             "importance sampling from a spanning tree of the model, or uniform"
         ),
         row!(
+            "gibbs",
+            FactorGraph,
+            sampling::Gibbs,
+            [Marginals, FactorMarginals, Map, Sample],
+            "Gibbs sampling with several chains, split R-hat and effective sample size"
+        ),
+        row!(
             "sccq",
             MixedModel,
             quadrature::MixedQuadrature,

@@ -7,7 +7,7 @@ mod cell;
 pub(crate) mod compression;
 pub mod model_file;
 pub mod net;
-mod network;
+pub(crate) mod network;
 #[cfg(feature = "csv")]
 mod row_ends;
 #[cfg(feature = "csv")]

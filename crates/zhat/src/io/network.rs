@@ -203,42 +203,47 @@ pub(super) fn on_a_cycle(graph: &FactorGraph) -> Option<usize> {
     Some(v)
 }
 
+/// The reason why a model is not a Bayesian network, if it is none: it has evidence, no one table per variable,
+/// rows that do not sum to 1, or a directed cycle.
+pub(crate) fn why_not_a_network(graph: &FactorGraph) -> Option<String> {
+    if graph.has_evidence() {
+        return Some("this model has been given evidence".into());
+    }
+    if graph.network_type() != NetworkType::Bayes {
+        return Some("this model has the form MARKOV".into());
+    }
+    let mut has_table = vec![false; graph.variable_count()];
+    for (f, factor) in graph.factors().enumerate() {
+        let Some(&child) = factor.scope.last() else {
+            return Some(format!("factor {f} is a constant"));
+        };
+        let name = graph.variable_name(child);
+        if std::mem::replace(&mut has_table[child], true) {
+            return Some(format!("variable `{name}` is last in the scopes of two factors"));
+        }
+        let rows = factor.log_values.chunks(graph.cardinalities()[child]);
+        if let Some(message) = rows.into_iter().find_map(|row| check_sum(row).err()) {
+            return Some(format!("a row of the table of `{name}` {message}"));
+        }
+    }
+    if let Some(v) = has_table.iter().position(|has| !has) {
+        return Some(format!("variable `{}` is last in no factor's scope", graph.variable_name(v)));
+    }
+    on_a_cycle(graph).map(|v| format!("variable `{}` is its own ancestor", graph.variable_name(v)))
+}
+
 /// Checks that a model can be written to a file with this extension, which holds Bayesian networks only.
 ///
 /// # Errors
 /// If the model has evidence or is not a Bayesian network: one table per variable, rows that sum to 1, no
 /// directed cycle.
 pub(super) fn check(graph: &FactorGraph, extension: &str) -> Result<()> {
-    let fail = |reason: String| {
-        Err(Error::model(format!("only a Bayesian network can be a {extension} file, but {reason}")))
-    };
-    if graph.has_evidence() {
-        return fail("this model has been given evidence".into());
-    }
-    if graph.network_type() != NetworkType::Bayes {
-        return fail("this model has the form MARKOV".into());
-    }
-    let mut has_table = vec![false; graph.variable_count()];
-    for (f, factor) in graph.factors().enumerate() {
-        let Some(&child) = factor.scope.last() else {
-            return fail(format!("factor {f} is a constant"));
-        };
-        let name = graph.variable_name(child);
-        if std::mem::replace(&mut has_table[child], true) {
-            return fail(format!("variable `{name}` is last in the scopes of two factors"));
+    match why_not_a_network(graph) {
+        Some(reason) => {
+            Err(Error::model(format!("only a Bayesian network can be a {extension} file, but {reason}")))
         }
-        let rows = factor.log_values.chunks(graph.cardinalities()[child]);
-        if let Some(message) = rows.into_iter().find_map(|row| check_sum(row).err()) {
-            return fail(format!("a row of the table of `{name}` {message}"));
-        }
+        None => Ok(()),
     }
-    if let Some(v) = has_table.iter().position(|has| !has) {
-        return fail(format!("variable `{}` is last in no factor's scope", graph.variable_name(v)));
-    }
-    if let Some(v) = on_a_cycle(graph) {
-        return fail(format!("variable `{}` is its own ancestor", graph.variable_name(v)));
-    }
-    Ok(())
 }
 
 /// The names of the variables and of their states, if the model has any.

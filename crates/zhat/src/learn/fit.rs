@@ -7,6 +7,16 @@
 //! Without penalties, and if the pairs form no cycle, the solution is known in closed form
 //! ([`Likelihood::closed_form`]).
 //!
+//! If rows are incomplete, ℓ is the log-likelihood of their observed cells, and the optimiser is EM: each
+//! iteration computes the expected counts of all entries given the observed cells (E-step) and then takes a
+//! few L-BFGS steps on the objective of complete rows with these counts (M-step; OWL-QN with l1; the closed form where
+//! there is one). An M-step that lowers its own objective lowers that of the observed cells at least as
+//! much, so the objective never rises. The same holds if log Z is replaced by a deterministic bound or
+//! approximation. L-BFGS on ℓ itself finds the same stationary points and may need fewer iterations.
+//!
+//! Reference: A. P. Dempster, N. M. Laird, D. B. Rubin, *Maximum likelihood from incomplete data via the EM
+//! algorithm*, J. Royal Statistical Society B 39 (1977).
+//!
 //! The whole state of a fit can be saved ([`FitCheckpoint`]): a resumed run gives the same bits as an
 //! uninterrupted one.
 
@@ -21,7 +31,7 @@ use crate::answer::Estimate;
 use crate::error::{Error, Result};
 use crate::io;
 use crate::model::FactorGraph;
-use crate::optimize::{Fista, Lbfgs, Step, StepSize};
+use crate::optimize::{Fista, Lbfgs, Memory, Owlqn, Step, StepSize};
 use crate::options::{FROM_ZERO, ITERATIONS, Options, options};
 use crate::run::Run;
 
@@ -29,19 +39,23 @@ use crate::run::Run;
 const HISTORY: usize = 30;
 /// The fit stops after this many consecutive steps without progress, which rounding errors would dominate.
 const IDLE: usize = 10;
+/// Steps of the optimiser in one M-step.
+const INNER: usize = 5;
 const PHASE: &str = "fitting";
 
 /// The optimisation method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Optimizer {
-    /// L-BFGS if possible, otherwise FISTA.
+    /// L-BFGS if possible, otherwise FISTA; EM if rows are incomplete.
     #[default]
     Auto,
     /// Limited-memory BFGS; not with l1 and not with random gradients.
     Lbfgs,
-    /// Accelerated proximal gradient with adaptive restart.
+    /// Accelerated proximal gradient with adaptive restart; only if all rows are complete.
     Fista,
+    /// Expectation-maximisation; only if rows are incomplete.
+    Em,
 }
 
 /// Training objective and stopping criteria.
@@ -116,6 +130,8 @@ pub struct FitCheckpoint {
 enum State {
     Lbfgs(Lbfgs),
     Fista(Fista),
+    Em(Lbfgs),
+    EmSparse(Owlqn),
 }
 
 impl FitCheckpoint {
@@ -127,8 +143,9 @@ impl FitCheckpoint {
     /// The current parameters.
     pub fn parameters(&self) -> &[f64] {
         match &self.state {
-            State::Lbfgs(lbfgs) => lbfgs.point(),
+            State::Lbfgs(lbfgs) | State::Em(lbfgs) => lbfgs.point(),
             State::Fista(fista) => fista.point(),
+            State::EmSparse(owlqn) => owlqn.point(),
         }
     }
 
@@ -185,8 +202,7 @@ pub struct Fitted {
 /// continues from `from` if given.
 ///
 /// # Errors
-/// If an option is out of range, L-BFGS is requested with l1 or random gradients, the checkpoint is of
-/// another fit, `watch` fails, or the method cannot evaluate the likelihood within the budget.
+/// If an option is out of range, the optimiser does not fit the likelihood, the checkpoint is of another fit, `watch` fails, or the method cannot evaluate the likelihood within the budget.
 pub fn fit(
     likelihood: &Likelihood,
     how: &Fit,
@@ -229,18 +245,14 @@ pub fn fit(
         let seed = if random { mixed(run.seed(), now.progress.iteration as u64) } else { run.seed() };
         let left = run.time().map(|time| time.as_secs_f64() - clock.seconds());
         let own = run.within(left).with_seed(seed);
-        let mut smooth = |parameters: &[f64], gradient: &mut [f64]| -> Result<f64> {
-            let mut value = likelihood.negative(parameters, gradient, &own)?;
-            if how.l2 > 0.0 {
-                gradient.iter_mut().zip(parameters).for_each(|(g, x)| *g += how.l2 * x);
-                value += 0.5 * how.l2 * parameters.iter().map(|x| x * x).sum::<f64>();
-            }
-            Ok(value)
+        let mut smooth = |parameters: &[f64], gradient: &mut [f64]| {
+            penalised(likelihood, how.l2, parameters, gradient, &own)
         };
         let before = now.state.clone();
         let step = match &mut now.state {
             State::Lbfgs(lbfgs) => lbfgs.step(&mut smooth),
             State::Fista(fista) => fista.step(&mut smooth),
+            state => maximised(state, likelihood, how, &own),
         };
         let Step { objective, stationarity } = match step {
             // The time ran out during the step: revert it.
@@ -250,6 +262,12 @@ pub fn fit(
             }
             step => step?,
         };
+        if matches!(now.state, State::Em(_) | State::EmSparse(_)) && objective > now.best {
+            // By more than rounding this is impossible; the point before is kept.
+            now.state = before;
+            now.idle = IDLE;
+            break;
+        }
         let gained = objective < now.best;
         now.idle = if gained || random { 0 } else { now.idle + 1 };
         now.best = now.best.min(objective);
@@ -272,6 +290,75 @@ pub fn fit(
     })
 }
 
+/// −ℓ and the l2 penalty, with their gradient.
+fn penalised(
+    likelihood: &Likelihood,
+    l2: f64,
+    parameters: &[f64],
+    gradient: &mut [f64],
+    run: &Run,
+) -> Result<f64> {
+    let mut value = likelihood.negative(parameters, gradient, run)?;
+    if l2 > 0.0 {
+        gradient.iter_mut().zip(parameters).for_each(|(g, x)| *g += l2 * x);
+        value += 0.5 * l2 * parameters.iter().map(|x| x * x).sum::<f64>();
+    }
+    Ok(value)
+}
+
+/// One iteration of EM: expected counts, then a few steps on the objective of complete rows. The curvature that
+/// the optimiser has seen stays valid, because the Hessian does not depend on the counts.
+fn maximised(state: &mut State, likelihood: &Likelihood, how: &Fit, run: &Run) -> Result<Step> {
+    let restarted = |memory: &Memory| {
+        let (point, history, _, pairs) = memory.parts();
+        let pairs = pairs.map(|(s, y)| (s.to_vec(), y.to_vec())).collect();
+        Memory::from_parts(point.to_vec(), history, None, pairs)
+    };
+    let surrogate = |point: &[f64]| likelihood.completed(point, run);
+    match state {
+        State::EmSparse(owlqn) => {
+            let surrogate = surrogate(owlqn.point())?;
+            let mut next = Owlqn::from_memory(how.l1, restarted(owlqn.memory()));
+            for _ in 0..INNER {
+                next.step(&mut |x, gradient| penalised(&surrogate, how.l2, x, gradient, run))?;
+            }
+            *owlqn = next;
+        }
+        State::Em(lbfgs) => {
+            let surrogate = surrogate(lbfgs.point())?;
+            let closed = if how.l2 == 0.0 { surrogate.closed_form() } else { None };
+            if let Some(parameters) = closed {
+                *lbfgs = Lbfgs::new(parameters, HISTORY);
+            } else {
+                let mut next = Lbfgs::from_memory(restarted(lbfgs.memory()));
+                for _ in 0..INNER {
+                    next.step(&mut |x, gradient| penalised(&surrogate, how.l2, x, gradient, run))?;
+                }
+                *lbfgs = next;
+            }
+        }
+        State::Lbfgs(_) | State::Fista(_) => {}
+    }
+    let point = match state {
+        State::Lbfgs(lbfgs) | State::Em(lbfgs) => lbfgs.point(),
+        State::Fista(fista) => fista.point(),
+        State::EmSparse(owlqn) => owlqn.point(),
+    };
+    let mut gradient = vec![0.0; point.len()];
+    let smooth = penalised(likelihood, how.l2, point, &mut gradient, run)?;
+    let proximal = |(x, g): (&f64, &f64)| match *x {
+        0.0 => (g.abs() - how.l1).max(0.0),
+        x => (g + how.l1 * x.signum()).abs(),
+    };
+    let norm = if how.l1 > 0.0 { how.l1 * point.iter().map(|x| x.abs()).sum::<f64>() } else { 0.0 };
+    let stationarity = if how.l1 > 0.0 {
+        point.iter().zip(&gradient).map(proximal).fold(0.0, f64::max)
+    } else {
+        gradient.iter().fold(0.0, |most: f64, g| most.max(g.abs()))
+    };
+    Ok(Step { objective: smooth + norm, stationarity })
+}
+
 /// Like [`fit`], but saves the state to a file every few seconds and at the end, and continues from the file
 /// if it exists.
 ///
@@ -284,6 +371,10 @@ pub fn fit_kept(
     run: &Run,
     watch: &mut dyn FnMut(&FitCheckpoint) -> Result<bool>,
 ) -> Result<Fitted> {
+    if likelihood.has_gaps() && how.l1 == 0.0 && how.l2 == 0.0 {
+        let why = "without a penalty some parameters tend to -inf, which the file cannot hold; set l2";
+        return Err(Error::argument("checkpoint", why));
+    }
     let from = path.exists().then(|| FitCheckpoint::read(path)).transpose()?;
     let (mut last, mut kept) = (None, Instant::now());
     let fitted = fit(likelihood, how, from, run, &mut |now| {
@@ -314,7 +405,26 @@ fn mixed(seed: u64, iteration: u64) -> u64 {
 fn begun(likelihood: &Likelihood, how: &Fit, random: bool) -> Result<FitCheckpoint> {
     let start = likelihood.start(how.start);
     let smooth = how.l1 == 0.0 && !random;
+    let gaps = likelihood.has_gaps();
+    if gaps && random {
+        let why =
+            "the values of this method are random, and rows are incomplete; an exact method, trw or bp works";
+        return Err(Error::argument("method", why));
+    }
     let state = match how.optimizer {
+        Optimizer::Fista if gaps => {
+            return Err(Error::argument("optimizer", "fista needs complete rows; em and lbfgs do not"));
+        }
+        Optimizer::Em if !gaps => {
+            return Err(Error::argument(
+                "optimizer",
+                "em is for incomplete rows; lbfgs and fista are for complete ones",
+            ));
+        }
+        Optimizer::Auto | Optimizer::Em if gaps && how.l1 > 0.0 => {
+            State::EmSparse(Owlqn::new(start, how.l1, HISTORY))
+        }
+        Optimizer::Auto | Optimizer::Em if gaps => State::Em(Lbfgs::new(start, HISTORY)),
         Optimizer::Auto | Optimizer::Lbfgs if smooth => State::Lbfgs(Lbfgs::new(start, HISTORY)),
         Optimizer::Lbfgs => {
             let why = if random { "the method's values are random" } else { "l1 is not smooth" };

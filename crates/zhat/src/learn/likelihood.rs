@@ -5,12 +5,20 @@
 //! of ℓ follows from that of log Z: exact; a lower bound if log Z has an upper bound (tree-reweighted
 //! messages); an upper bound if log Z has a lower bound (mean field), for which a fit gives a warning; or
 //! none.
+//!
+//! If rows are incomplete and values are missing at random, the log-likelihood of the observed cells is
+//! ℓ(θ) = 1/n · Σ_rows log Σ_h exp⟨θ, φ(o, h)⟩ − log Z(θ), where h runs over the states of the missing cells.
+//! Its gradient is E_θ\[φ | observed cells\] − μ(θ): the expected counts take the place of μ̂. They are
+//! exact, whatever the method for log Z.
+
+use std::sync::Arc;
 
 use crate::answer::{Answer, Estimate, Guarantee};
 use crate::catalogue::{Choice, Settings, answer};
 use crate::error::Result;
-use crate::learn::Statistics;
+use crate::learn::gaps::Gaps;
 use crate::learn::start::{EXTRA, Start, forest_parameters};
+use crate::learn::{Statistics, Table};
 use crate::model::FactorGraph;
 use crate::query::Query;
 use crate::run::Run;
@@ -19,9 +27,12 @@ use crate::run::Run;
 #[derive(Clone, Debug)]
 pub struct Likelihood {
     graph: FactorGraph,
-    /// μ̂, in the order of the graph's tables.
+    /// μ̂, in the order of the graph's tables. If rows are incomplete, the marginals of the values that are present,
+    /// which are used for initial parameters only.
     empirical: Vec<f64>,
     rows: u64,
+    /// The rows, if some are incomplete.
+    gaps: Option<Arc<Gaps>>,
     choice: Choice,
     settings: Settings,
 }
@@ -66,7 +77,11 @@ impl Likelihood {
         let mut empirical = Vec::new();
         let mut add = |scope: &[usize], counts: &[u64]| -> Result<()> {
             graph.add_factor(scope, &vec![0.0; counts.len()])?;
-            empirical.extend(counts.iter().map(|&count| count as f64 / statistics.rows() as f64));
+            // If values are missing, different tables have different totals.
+            let total: u64 = counts.iter().sum();
+            let equal = 1.0 / counts.len() as f64;
+            let share = |&count: &u64| if total > 0 { count as f64 / total as f64 } else { equal };
+            empirical.extend(counts.iter().map(share));
             Ok(())
         };
         for &v in singles {
@@ -78,7 +93,48 @@ impl Likelihood {
         let names = columns.iter().map(|column| column.name.clone()).collect();
         let states = columns.iter().map(|column| column.states.clone()).collect();
         let graph = graph.with_names(names, states)?;
-        Ok(Likelihood { graph, empirical, rows: statistics.rows(), choice, settings })
+        Ok(Likelihood { graph, empirical, rows: statistics.rows(), gaps: None, choice, settings })
+    }
+
+    /// The likelihood of the observed cells of rows of which some are incomplete; `edges` are as in
+    /// [`Likelihood::new`], for example from [`Statistics::available`].
+    ///
+    /// # Errors
+    /// If the memory budget does not suffice for the sums over missing values or the counts of the pairs, or the
+    /// run is cancelled or out of time.
+    ///
+    /// # Panics
+    /// As [`Likelihood::new`].
+    pub fn of_table(
+        table: &Table,
+        edges: &[(usize, usize)],
+        choice: Choice,
+        settings: Settings,
+        run: &Run,
+    ) -> Result<Self> {
+        let statistics = Statistics::available(table, run)?;
+        let mut likelihood = Self::new(&statistics, edges, choice, settings)?;
+        if !table.is_complete() {
+            likelihood.gaps = Some(Arc::new(Gaps::new(&likelihood.graph, table, run)?));
+        }
+        Ok(likelihood)
+    }
+
+    /// Whether some rows are incomplete.
+    pub fn has_gaps(&self) -> bool {
+        self.gaps.is_some()
+    }
+
+    /// The likelihood of complete rows with the expected counts that these parameters give, divided by the number of
+    /// rows: the objective of the M-step of EM. Unchanged if all rows are complete.
+    ///
+    /// # Errors
+    /// If the run is cancelled or out of time.
+    pub fn completed(&self, parameters: &[f64], run: &Run) -> Result<Self> {
+        let Some(gaps) = &self.gaps else { return Ok(self.clone()) };
+        let (_, counts) = gaps.expected(parameters, run)?;
+        let empirical = counts.into_iter().map(|count| count / self.rows as f64).collect();
+        Ok(Likelihood { empirical, gaps: None, ..self.clone() })
     }
 
     /// The number of parameters.
@@ -91,7 +147,7 @@ impl Likelihood {
         self.graph.factor_count()
     }
 
-    /// The empirical marginals.
+    /// The empirical marginals; if rows are incomplete, of the values that are present.
     pub fn empirical(&self) -> &[f64] {
         &self.empirical
     }
@@ -105,8 +161,11 @@ impl Likelihood {
     }
 
     /// The maximum-likelihood parameters in closed form, if the pairs form no cycle; −∞ for states that never
-    /// occur together.
+    /// occur together. `None` if rows are incomplete.
     pub fn closed_form(&self) -> Option<Vec<f64>> {
+        if self.gaps.is_some() {
+            return None;
+        }
         let (parameters, all) = forest_parameters(&self.graph, &self.empirical, self.rows as f64, 0.0);
         all.then_some(parameters)
     }
@@ -127,8 +186,13 @@ impl Likelihood {
         let model = self.model(parameters)?.into();
         let log_z =
             answer(&model, Query::LogPartition, &self.choice, &self.settings, run)?.into_estimate()?;
-        let occurring = parameters.iter().zip(&self.empirical).filter(|(_, p)| **p > 0.0);
-        let score: f64 = occurring.map(|(x, p)| x * p).sum();
+        let score = match &self.gaps {
+            Some(gaps) => gaps.expected(parameters, run)?.0 / self.rows as f64,
+            None => {
+                let occurring = parameters.iter().zip(&self.empirical).filter(|(_, p)| **p > 0.0);
+                occurring.map(|(x, p)| x * p).sum()
+            }
+        };
         Ok(likelihood_of(score, log_z))
     }
 
@@ -137,6 +201,21 @@ impl Likelihood {
     /// # Errors
     /// As [`Likelihood::value`]; also if the method cannot compute factor marginals within the budget.
     pub fn negative(&self, parameters: &[f64], gradient: &mut [f64], run: &Run) -> Result<f64> {
+        if let Some(gaps) = &self.gaps {
+            let (log_weight, counts) = gaps.expected(parameters, run)?;
+            if log_weight == f64::NEG_INFINITY {
+                gradient.fill(0.0);
+                return Ok(f64::INFINITY);
+            }
+            let rows = self.rows as f64;
+            let empirical: Vec<f64> = counts.into_iter().map(|count| count / rows).collect();
+            let completed = Likelihood { empirical, gaps: None, ..self.clone() };
+            let complete = completed.negative(parameters, gradient, run)?;
+            // The log-likelihood of the completed rows, with their score replaced.
+            let occurring = parameters.iter().zip(&completed.empirical).filter(|(_, p)| **p > 0.0);
+            let score: f64 = occurring.map(|(x, p)| x * p).sum();
+            return Ok(complete + score - log_weight / rows);
+        }
         let value = self.value(parameters, run)?.value;
         let model = self.model(parameters)?.into();
         let beliefs = answer(&model, Query::FactorMarginals, &self.choice, &self.settings, run)?;

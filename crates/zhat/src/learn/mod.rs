@@ -4,15 +4,25 @@
 //! of states of two columns. Nothing else is needed, so a table is read once and memory does not depend on
 //! the number of rows. [`Structure`] chooses which pairs interact. [`fit()`] maximises [`Likelihood`], with
 //! gradients from any method of the catalogue that computes marginals.
+//!
+//! A table with missing values is represented by its distinct rows ([`Table`]), and learnt from by
+//! expectation-maximisation with exact expected counts. [`fit_network`] estimates the tables of a Bayesian
+//! network of known structure.
 
 #[cfg(feature = "learn")]
 mod fit;
+#[cfg(feature = "learn")]
+mod gaps;
 #[cfg(feature = "learn")]
 pub mod hmm;
 #[cfg(feature = "language")]
 pub mod language;
 #[cfg(feature = "learn")]
 mod likelihood;
+#[cfg(feature = "learn")]
+mod network;
+#[cfg(feature = "learn")]
+mod parents;
 #[cfg(feature = "learn")]
 pub mod predict;
 #[cfg(feature = "learn")]
@@ -26,6 +36,8 @@ mod statistics;
 #[cfg(feature = "learn")]
 mod structure;
 #[cfg(feature = "learn")]
+mod table;
+#[cfg(feature = "learn")]
 pub mod tag;
 
 #[cfg(feature = "learn")]
@@ -35,7 +47,11 @@ pub use fit::{Fit, FitCheckpoint, FitProgress, Fitted, Optimizer, fit, fit_kept}
 #[cfg(feature = "learn")]
 pub use likelihood::Likelihood;
 #[cfg(feature = "learn")]
-pub use read_statistics::read_statistics;
+pub use network::{NetworkFit, NetworkFitted, NetworkProgress, fit_network};
+#[cfg(feature = "learn")]
+pub use parents::Parents;
+#[cfg(feature = "learn")]
+pub use read_statistics::{read_statistics, read_table, read_table_for};
 #[cfg(feature = "learn")]
 pub use score::{Imputed, RowScores, columns_of, impute, impute_states, open_rows, score, score_states};
 #[cfg(feature = "learn")]
@@ -44,3 +60,5 @@ pub use start::Start;
 pub use statistics::{Counter, Statistics};
 #[cfg(feature = "learn")]
 pub use structure::{Structure, chow_liu};
+#[cfg(feature = "learn")]
+pub use table::Table;

@@ -3,23 +3,27 @@
 use crate::numeric::parallel::prelude::*;
 
 use super::Column;
+use super::gaps::Layout;
 use super::likelihood::likelihood_of;
 use super::statistics::lacking;
 use crate::answer::{Estimate, Guarantee, Promise};
 use crate::catalogue::{Choice, Settings, answer};
 use crate::error::Result;
+use crate::io::table::dictionary::MISSING;
 use crate::io::table::{Missing, Rows, TableOptions, TableRow};
 use crate::model::FactorGraph;
 use crate::numeric::CompensatedSum;
 use crate::query::Query;
-use crate::run::Run;
+use crate::run::{Clock, Run};
 
 /// The log-likelihood of a table under a model.
 #[derive(Clone, Debug)]
 pub struct RowScores {
     /// Number of rows scored.
     pub rows: u64,
-    /// Number of rows left out because of a missing value.
+    /// Number of scored rows with a missing value, with [`Missing::Marginal`].
+    pub incomplete: u64,
+    /// Number of rows left out because of a missing value; with [`Missing::Marginal`], because they have no value.
     pub dropped: u64,
     /// Columns of the model with missing values and the number of affected rows, largest first.
     pub lacking: Vec<(String, u64)>,
@@ -36,12 +40,37 @@ pub fn columns_of(graph: &FactorGraph) -> Vec<Column> {
     (0..graph.variable_count()).map(column).collect()
 }
 
+/// The log weights of incomplete rows, with exact sums over the states of their missing values.
+struct Incomplete<'g> {
+    graph: &'g FactorGraph,
+    values: Vec<f64>,
+    layout: Layout,
+}
+
+impl<'g> Incomplete<'g> {
+    fn new(graph: &'g FactorGraph) -> Self {
+        let values = graph.factors().flat_map(|factor| factor.log_values).copied().collect();
+        Incomplete { graph, values, layout: Layout::new(graph) }
+    }
+
+    /// `None` if no value is known.
+    fn score(&mut self, row: &[Option<usize>], clock: &Clock<'_>) -> Result<Option<f64>> {
+        if row.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        clock.check()?;
+        let cells: Vec<u32> = row.iter().map(|state| state.map_or(MISSING, |state| state as u32)).collect();
+        self.layout.log_weight(self.graph, &self.values, &cells, clock).map(Some)
+    }
+}
+
 /// Computes the log-likelihood of the rows of a table, given log Z. `each` is called with the line and the
-/// log-likelihood of every row, in order.
+/// log-likelihood of every row, in order. With [`Missing::Marginal`] it is the log-likelihood of the observed
+/// cells, and only rows without any value are left out.
 ///
 /// # Errors
 /// If the table cannot be read or has an invalid row, a value is missing with `Missing::Refuse`, no row is
-/// complete, `each` fails, or the run is cancelled or out of time.
+/// left, `each` fails, or the run is cancelled or out of time.
 pub fn score(
     graph: &FactorGraph,
     log_z: Estimate,
@@ -53,6 +82,7 @@ pub fn score(
     let clock = run.start("scoring");
     let (mut count, mut dropped, mut total) = (0u64, 0u64, CompensatedSum::default());
     let mut missing_in = vec![0u64; graph.variable_count()];
+    let (mut incomplete, mut incomplete_rows) = (Incomplete::new(graph), 0);
     while let Some(some) = rows.next_rows()? {
         clock.check()?;
         let score = |row: &TableRow| {
@@ -64,7 +94,11 @@ pub fn score(
             let gaps = row.states.iter().zip(&mut missing_in).filter(|(state, _)| state.is_none());
             gaps.for_each(|(_, count)| *count += 1);
         }
-        for (line, score) in scores {
+        for ((line, mut score), row) in scores.into_iter().zip(&some) {
+            if score.is_none() && missing == Missing::Marginal {
+                score = incomplete.score(&row.states, &clock)?;
+                incomplete_rows += u64::from(score.is_some());
+            }
             match score {
                 Some(score) => {
                     count += 1;
@@ -93,26 +127,44 @@ pub fn score(
         return Err(rows.fail(0, why));
     }
     let lacking = lacking.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
-    Ok(RowScores { rows: count, dropped, lacking, mean: likelihood_of(total.value() / count as f64, log_z) })
+    Ok(RowScores {
+        rows: count,
+        incomplete: incomplete_rows,
+        dropped,
+        lacking,
+        mean: likelihood_of(total.value() / count as f64, log_z),
+    })
 }
 
-/// The log-likelihood of every row, NaN for rows with a missing value, and the mean over complete rows.
+/// The log-likelihood of every row and the mean. It is NaN for rows with a missing value, which the mean leaves
+/// out; with [`Missing::Marginal`] it is that of the observed cells, and NaN for rows without any value.
+///
+/// # Errors
+/// If the run is cancelled or out of time, or a sum over missing values exceeds the memory budget.
 pub fn score_states(
     graph: &FactorGraph,
     log_z: Estimate,
     rows: &[Vec<Option<usize>>],
+    missing: Missing,
     run: &Run,
-) -> (Vec<f64>, Estimate) {
+) -> Result<(Vec<f64>, Estimate)> {
+    let clock = run.start("scoring");
     let score = |row: &Vec<Option<usize>>| {
         let state: Option<Vec<usize>> = row.iter().copied().collect();
         state.map_or(f64::NAN, |state| graph.score(&state))
     };
     let mut scores: Vec<f64> = run.install(|| rows.par_iter().map(score).collect());
+    if missing == Missing::Marginal {
+        let mut incomplete = Incomplete::new(graph);
+        for (score, row) in scores.iter_mut().zip(rows).filter(|(score, _)| score.is_nan()) {
+            *score = incomplete.score(row, &clock)?.unwrap_or(f64::NAN);
+        }
+    }
     let whole: Vec<f64> = scores.iter().copied().filter(|score| !score.is_nan()).collect();
     let total: CompensatedSum = whole.iter().copied().collect();
     scores.iter_mut().for_each(|score| *score -= log_z.value);
     let mean = likelihood_of(total.value() / (whole.len() as f64).max(1.0), log_z);
-    (scores, mean)
+    Ok((scores, mean))
 }
 
 /// Imputes missing values in every row, as [`impute`] does.

@@ -7,7 +7,9 @@
 
 use crate::numeric::parallel::prelude::*;
 
+use super::table::{Table, no_rows};
 use crate::error::{Error, Result};
+use crate::io::table::dictionary::MISSING;
 use crate::io::table::{Column, check_names};
 use crate::run::Run;
 use crate::units;
@@ -83,6 +85,10 @@ impl Counter {
         if self.lengths == lengths {
             return;
         }
+        if self.lengths.is_empty() {
+            *self = Counter::new(lengths.to_vec());
+            return;
+        }
         for (own, &n) in self.singles.iter_mut().zip(lengths) {
             own.resize(n, 0);
         }
@@ -156,30 +162,15 @@ impl Statistics {
     /// If a column has a state that `counter` has no count of.
     pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64, lacking: Vec<u64>) -> Result<Self> {
         if counter.rows == 0 {
-            let why = if dropped > 0 {
-                let names = columns.iter().map(|column| column.name.as_str());
-                let worst = names.zip(&lacking).max_by_key(|(_, count)| **count);
-                let worst = worst.map_or_else(String::new, |(name, count)| {
-                    format!(" ({name} in {count}); leave such columns out, or count a missing value as a state of its own")
-                });
-                format!("all {dropped} rows have missing values{worst}")
-            } else {
-                "there are no rows".into()
-            };
-            return Err(Error::argument("data", why));
+            return Err(no_rows(&columns, dropped, &lacking));
         }
         check_names(columns.iter().map(|column| column.name.as_str()))?;
         let mut codes = Vec::with_capacity(columns.len());
         let mut sorted = Vec::with_capacity(columns.len());
         for (column, counts) in columns.into_iter().zip(&counter.singles) {
-            let mut order: Vec<usize> = (0..column.states.len()).filter(|&state| counts[state] > 0).collect();
-            order.sort_by(|&a, &b| compare(&column.states[a], &column.states[b]));
-            // States that are left out have count zero, so their code does not matter.
-            let mut code = vec![0; column.states.len()];
-            order.iter().enumerate().for_each(|(new, &old)| code[old] = new as u32);
+            let (column, code) = sorted_states(column, |state| counts[state] > 0);
             codes.push(code);
-            let states = order.into_iter().map(|old| column.states[old].clone()).collect();
-            sorted.push(Column { name: column.name, states });
+            sorted.push(column);
         }
         let mut ordered = Counter::new(sorted.iter().map(|column: &Column| column.states.len()).collect());
         ordered.merge(&counter, &codes);
@@ -260,6 +251,40 @@ impl Statistics {
         Statistics::new(columns, counter, 0, lacking)
     }
 
+    /// The counts of the values that are present: of a state over the rows with a value in its column, and of a
+    /// pair of states over the rows with a value in both columns. For complete rows these are the usual counts.
+    /// They are used to choose a structure and initial parameters if rows are incomplete.
+    ///
+    /// # Errors
+    /// If the counts exceed the memory budget, or the run is cancelled or out of time.
+    pub fn available(table: &Table, run: &Run) -> Result<Self> {
+        let clock = run.start("counting");
+        let lengths: Vec<usize> = table.columns().iter().map(|column| column.states.len()).collect();
+        if Counter::bytes(&lengths) > run.memory() as f64 {
+            return Err(too_many_states(table.columns(), run));
+        }
+        let mut counter = Counter::new(lengths.clone());
+        for (r, (row, count)) in table.iter().enumerate() {
+            if r % BLOCK == 0 {
+                clock.check()?;
+            }
+            for (j, &b) in row.iter().enumerate().filter(|(_, cell)| **cell != MISSING) {
+                counter.singles[j][b as usize] += count;
+                for (i, &a) in row[..j].iter().enumerate().filter(|(_, cell)| **cell != MISSING) {
+                    counter.pairs[pair_index(i, j)][a as usize * lengths[j] + b as usize] += count;
+                }
+            }
+        }
+        Ok(Statistics {
+            columns: table.columns().to_vec(),
+            rows: table.rows(),
+            dropped: table.dropped(),
+            lacking: table.lacking_counts().to_vec(),
+            singles: counter.singles,
+            pairs: counter.pairs,
+        })
+    }
+
     /// The columns, with sorted states.
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -306,24 +331,39 @@ impl Statistics {
     /// nats.
     pub fn mutual_information(&self, i: usize, j: usize) -> f64 {
         let (a, b) = (i.min(j), i.max(j));
-        let (left, right, total) = (&self.singles[a], &self.singles[b], self.rows as f64);
-        let width = right.len();
+        let table = &self.pairs[pair_index(a, b)];
+        let width = self.singles[b].len();
+        // The margins of the pair, which differ from the counts of single columns if values are missing.
+        let left: Vec<u64> = table.chunks(width.max(1)).map(|row| row.iter().sum()).collect();
+        let right: Vec<u64> = (0..width).map(|s| table.iter().skip(s).step_by(width).sum()).collect();
+        let total = left.iter().sum::<u64>() as f64;
         let mut sum = 0.0;
-        for (k, &count) in self.pairs[pair_index(a, b)].iter().enumerate() {
+        for (k, &count) in table.iter().enumerate() {
             if count > 0 {
                 let expected = left[k / width] as f64 * right[k % width] as f64;
                 sum += count as f64 * (count as f64 * total / expected).ln();
             }
         }
-        (sum / total).max(0.0)
+        if total > 0.0 { (sum / total).max(0.0) } else { 0.0 }
     }
 
     /// The entropy of the empirical distribution, H(i) = −Σ p(a)·ln p(a), in nats.
     pub fn entropy(&self, i: usize) -> f64 {
-        let total = self.rows as f64;
+        let total = self.singles[i].iter().sum::<u64>() as f64;
         let term = |&count: &u64| if count > 0 { -(count as f64) * (count as f64 / total).ln() } else { 0.0 };
         self.singles[i].iter().map(term).sum::<f64>() / total
     }
+}
+
+/// A column with only the states that occur, in order, and the new code of each old state. States that are left
+/// out have code 0, which is not used.
+pub(super) fn sorted_states(column: Column, occurs: impl Fn(usize) -> bool) -> (Column, Vec<u32>) {
+    let mut order: Vec<usize> = (0..column.states.len()).filter(|&state| occurs(state)).collect();
+    order.sort_by(|&a, &b| compare(&column.states[a], &column.states[b]));
+    let mut code = vec![0; column.states.len()];
+    order.iter().enumerate().for_each(|(new, &old)| code[old] = new as u32);
+    let states = order.into_iter().map(|old| column.states[old].clone()).collect();
+    (Column { name: column.name, states }, code)
 }
 
 /// Orders numbers by value and before words, words alphabetically.

@@ -166,6 +166,13 @@ pub(crate) mod importance {
     pub const SECONDS_PER_VARIABLE: f64 = 4e-8;
 }
 
+/// Gibbs sampling.
+pub(crate) mod gibbs {
+    /// Measured seconds to read one entry of a table, and to draw one variable.
+    pub const SECONDS_PER_ENTRY: f64 = 1e-9;
+    pub const SECONDS_PER_VARIABLE: f64 = 1e-8;
+}
+
 /// Stratified quadrature.
 pub(crate) mod stratified_quadrature {
     /// Measured seconds per tuple, and per clique of a tuple.

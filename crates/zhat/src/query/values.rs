@@ -172,6 +172,9 @@ pub enum Law {
         /// log of (model weight / proposal probability), one per sample.
         log_weights: Vec<f64>,
     },
+    /// States of Markov chains: neighbours are correlated, and how close their distribution is to the model is not
+    /// known.
+    Chains,
     /// Draws from a distribution within this total-variation distance of the model.
     Approximate {
         /// The distance.

@@ -39,6 +39,8 @@ pub enum Missing {
     Refuse,
     /// A missing value is a state of its column, named [`MISSING_STATE`].
     State,
+    /// The rows are kept, and sums run over all states of the missing values.
+    Marginal,
 }
 
 /// The name of the missing state with [`Missing::State`].

@@ -127,8 +127,23 @@ pub(crate) fn marginals_along(
     Ok((backward.beliefs, backward.factors))
 }
 
+/// log Z of a graph of small width and the marginals of its factors; −∞ and zeros if every state has weight
+/// zero.
+pub(crate) fn inference_along(
+    graph: &FactorGraph,
+    order: Order,
+    clock: &Clock<'_>,
+) -> Result<(f64, FactorBeliefs)> {
+    let tree = Tree::sweep(graph, Plan::new(graph, order), Reduce::Sum, true, clock)?;
+    let log_z = tree.log_value;
+    if log_z == f64::NEG_INFINITY {
+        return Ok((log_z, FactorBeliefs::zeros(graph)));
+    }
+    Ok((log_z, tree.backward(graph, Query::FactorMarginals, clock)?.factors))
+}
+
 /// The rounding allowance: the sum of the possible errors of all factors, states and eliminations.
-pub(super) fn rounding(graph: &FactorGraph) -> f64 {
+pub(crate) fn rounding(graph: &FactorGraph) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
     numeric::rounding_allowance(graph.factor_count() as f64 + states, graph.magnitude())
 }

@@ -15,7 +15,7 @@ mod tree;
 pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;
 pub use elimination::Elimination;
-pub(crate) use elimination::{log_partition_given, marginals_along};
+pub(crate) use elimination::{inference_along, log_partition_given, marginals_along, rounding};
 pub use enumerate::Enumeration;
 pub(crate) use enumerate::Ranked;
 pub use prepare::{Contradiction, Difficulty, Order, elimination_order};

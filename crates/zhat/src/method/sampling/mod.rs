@@ -1,11 +1,13 @@
 //! Monte Carlo methods.
 
+mod gibbs;
 mod importance;
 mod proposal;
 mod replicates;
 mod rounds;
 mod weighted;
 
+pub use gibbs::Gibbs;
 pub use importance::{ImportanceSampling, Partial};
 pub use proposal::ImportanceProposal;
 pub(crate) use proposal::acyclic;
