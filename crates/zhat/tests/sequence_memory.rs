@@ -5,27 +5,14 @@
 #[path = "support/counting.rs"]
 mod counting;
 
-use std::process::Command;
+#[path = "support/forecast_cases.rs"]
+mod forecast_cases;
 
 use counting::{alone, measured};
+use forecast_cases::{Case, check_forecasts, measure_each};
 use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::model::generate::{self, ChainShape, TransitionForm};
 use zhat::{Model, Query, Run};
-
-/// Scratch memory is kept between queries, so the memory of one query can only be measured in a separate
-/// process.
-const CHILD: &str = "ZHAT_MEMORY_CASE";
-/// From this many bytes on, a forecast may be at most twice the memory allocated.
-const MUCH: f64 = (16 << 20) as f64;
-
-struct Case {
-    name: &'static str,
-    model: fn() -> Model,
-    method: &'static str,
-    query: Query,
-    settings: &'static [(&'static str, f64)],
-    threads: usize,
-}
 
 const TIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: true };
 const UNTIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: false };
@@ -62,12 +49,12 @@ fn cases() -> Vec<Case> {
         model,
         method: "forward-backward",
         query,
-        settings: &[],
+        settings: "{}",
         threads: 1,
     };
     let randomized = |name, query, model| Case {
         method: "randomized",
-        settings: &[("states", 64.0), ("replicates", 3.0)],
+        settings: r#"{"states": 64, "replicates": 3}"#,
         ..exact(name, query, model)
     };
     let per_step = || single(1000, 6, 4, TransitionForm::PerStep);
@@ -114,60 +101,22 @@ fn cases() -> Vec<Case> {
     let threads: Vec<Case> =
         cases.iter().filter(|case| two(case)).map(|case| Case { threads: 2, ..*case }).collect();
     let checkpoint = Case {
-        settings: &[("checkpoint", 1.0)],
+        settings: r#"{"checkpoint": true}"#,
         ..exact("long, checkpoints", FactorMarginals, || single(1000, 150, 8, TransitionForm::Shared))
     };
     cases.into_iter().chain(threads).chain([checkpoint]).collect()
 }
 
-/// Peak memory of a case and its forecast, in bytes.
-fn taken(case: &Case) -> (f64, f64) {
-    let model = (case.model)();
-    let run = Run::default().with_threads(case.threads);
-    run.install(|| ());
-    let value = |(name, x): &(&str, f64)| -> (String, serde_json::Value) {
-        (name.to_string(), if *name == "checkpoint" { true.into() } else { (*x as u64).into() })
-    };
-    let settings: Settings = case.settings.iter().map(value).collect();
-    let row = catalogue::rows(model.kind()).find(|row| row.method == case.method).unwrap();
-    let forecast = row.forecast(&model, case.query, &settings, &run).unwrap();
-    let choice = Choice::Named(case.method.into());
-    let (result, peak) = measured(|| answer(&model, case.query, &choice, &settings, &run));
-    result.unwrap();
-    (peak as f64, forecast.bytes)
-}
-
 #[test]
 fn forecasts_are_between_what_is_taken_and_twice_as_much() {
     let _turn = alone();
-    if let Ok(number) = std::env::var(CHILD) {
-        let (peak, forecast) = taken(&cases()[number.parse::<usize>().unwrap()]);
-        println!("\ntaken {peak} {forecast}");
-        return;
-    }
-    let this = std::env::current_exe().unwrap();
     let test = "forecasts_are_between_what_is_taken_and_twice_as_much";
-    for (number, case) in cases().iter().enumerate() {
-        let child = Command::new(&this)
-            .args([test, "--exact", "--nocapture"])
-            .env(CHILD, number.to_string())
-            .output();
-        let output = String::from_utf8(child.unwrap().stdout).unwrap();
-        let found = output.lines().find_map(|line| line.strip_prefix("taken ")).unwrap();
-        let numbers: Vec<f64> = found.split(' ').map(|x| x.parse().unwrap()).collect();
-        let (peak, forecast) = (numbers[0], numbers[1]);
-        let Case { name, method, query, threads, .. } = case;
-        let what =
-            format!("{name}: {method} {query:?}, {threads} threads: {peak} bytes, forecast {forecast}");
-        assert!(peak <= forecast, "{what}");
-        assert!(peak < MUCH || forecast <= 2.0 * peak, "{what}");
-        if number == 0 {
-            // Three times the model plus five times the nodes, with a margin of 20%.
-            let (states, nodes) = (1000.0, 8.0 * 64.0 * 1000.0);
-            let bound = 1.2 * (3.0 * (states * states + states) + 5.0 * nodes) * 4.0;
-            assert!(peak < bound, "{what}");
-        }
-    }
+    let Some(found) = measure_each(test, &cases()) else { return };
+    check_forecasts(&found, 2.0);
+    // Three times the model plus five times the nodes, with a margin of 20%.
+    let (states, nodes) = (1000.0, 8.0 * 64.0 * 1000.0);
+    let bound = 1.2 * (3.0 * (states * states + states) + 5.0 * nodes) * 4.0;
+    assert!(found[0].taken < bound, "{}", found[0].taken);
 }
 
 /// Many small models, edge cases among them. Scratch memory kept from an earlier query only lowers the peak,

@@ -247,6 +247,9 @@ pub(crate) mod inside_outside {
     /// Seconds per term of other sums, and of sums over listed rules.
     pub const PER_TERM: f64 = 3e-10;
     pub const PER_LISTED: f64 = 2e-9;
+    /// Seconds per factor of a chosen symbol, and per symbol in the choice of symbols.
+    pub const PER_FACTOR: f64 = 2e-10;
+    pub const PER_PROPOSAL: f64 = 2e-8;
     /// Seconds per weight, and per sentence.
     pub const PER_EXP: f64 = 3e-9;
     pub const PER_CALL: f64 = 3e-5;

@@ -2,7 +2,7 @@
 
 use zhat::dynamic::{RandomizedInside, Selection, SpanProposal, States};
 use zhat::model::generate::{self, HypertreeShape, RuleForm, SpanForm};
-use zhat::model::{Hypertree, Symbols, UnaryRule};
+use zhat::model::{Hypertree, Rule, Rules, Symbols, UnaryRule};
 use zhat::query::{Differentiable, Operation};
 use zhat::{Entropy, Error, FactorMarginals, LogPartition, Marginals, Run, Sample};
 
@@ -17,21 +17,35 @@ fn z_score(logs: &[f64], log_z: f64) -> (f64, f64) {
     (mean, (mean - 1.0) / (variance / n).sqrt().max(1e-12))
 }
 
+/// The first model of a shape that has several trees, and log Z.
+fn with_trees(shape: &HypertreeShape, first: u64, unary: bool) -> (Hypertree<f64>, f64) {
+    let usable = |seed: u64| {
+        let mut model: Hypertree<f64> = generate::hypertree(shape, seed).unwrap();
+        if unary {
+            model = with_unary(model, 1);
+        }
+        let log_z = method().log_partition(&model, &Run::default()).ok()?.value[0];
+        let entropy = method().entropy(&model, &Run::default()).ok()?.value[0];
+        (entropy > 0.7).then_some((model, log_z))
+    };
+    (first..first + 1000).find_map(usable).unwrap()
+}
+
+/// A false alarm once in 10⁶ tests for each of the estimators.
 #[test]
 fn randomized_inside_is_unbiased() {
+    let all = [SpanProposal::Uniform, SpanProposal::Local, SpanProposal::TwoPass, SpanProposal::UniformTail];
+    let mut cases =
+        vec![(0.0, SpanProposal::Uniform), (0.5, SpanProposal::Local), (0.3, SpanProposal::TwoPass)];
+    cases.extend(all.map(|proposal| (0.75, proposal)));
+    let mut tested = 0;
     for (i, rules) in RULES.into_iter().enumerate() {
-        for (zeros, proposal) in
-            [(0.0, SpanProposal::Uniform), (0.5, SpanProposal::Local), (0.3, SpanProposal::TwoPass)]
-        {
+        for &(zeros, proposal) in &cases {
             let symbols = Symbols { all: 7, heads: 6, tags: 5 };
             let rules = if matches!(rules, RuleForm::Sparse(_)) { RuleForm::Sparse(150) } else { rules };
             let spans = [SpanForm::PerSymbol, SpanForm::None, SpanForm::Factored(2)][i % 3];
             let shape = HypertreeShape { words: 4, symbols, rules, spans, zeros, ..Default::default() };
-            let mut model: Hypertree<f64> = generate::hypertree(&shape, 3 + i as u64).unwrap();
-            if i % 2 == 1 {
-                model = with_unary(model, 1);
-            }
-            let Ok(exact) = method().log_partition(&model, &Run::default()) else { continue };
+            let (model, log_z) = with_trees(&shape, 3 + i as u64, i % 2 == 1);
             for selection in [Selection::Threshold, Selection::Draws] {
                 let randomized = RandomizedInside::default()
                     .states(States::Count(3))
@@ -44,10 +58,68 @@ fn randomized_inside_is_unbiased() {
                     randomized.log_partition(&model, &run).unwrap().value[0]
                 };
                 let logs: Vec<f64> = (0..500).map(one).collect();
-                let (mean, z) = z_score(&logs, exact.value[0]);
+                let (mean, z) = z_score(&logs, log_z);
                 assert!(z.abs() < 4.9, "{rules:?} {zeros} {proposal:?} {selection:?}: {mean} z {z}");
+                tested += 1;
             }
         }
+    }
+    assert_eq!(tested, RULES.len() * cases.len() * 2);
+}
+
+/// The same rules as a table, a list and factors. The choices do not depend on the rules, so all forms give the
+/// same estimates, by sums over chosen symbols only or over all.
+#[test]
+fn estimates_do_not_depend_on_the_form_of_the_rules() {
+    let sizes = [(5, 6, 7, 3), (4, 20, 22, 4), (4, 20, 22, 15), (3, 17, 17, 17), (1, 5, 6, 2)];
+    for (seed, (words, heads, all, count)) in sizes.into_iter().enumerate() {
+        let symbols = Symbols { all, heads, tags: all - 1 };
+        let shape = HypertreeShape {
+            words,
+            batch: 3,
+            ragged: true,
+            symbols,
+            rules: RuleForm::LowRank(2),
+            spans: [SpanForm::PerSymbol, SpanForm::PerSpan, SpanForm::Factored(2)][seed % 3],
+            ..Default::default()
+        };
+        let factors: Hypertree<f64> = generate::hypertree(&shape, seed as u64).unwrap();
+        let mut list = Vec::new();
+        for (head, left, right) in
+            (0..heads).flat_map(|k| (0..all).flat_map(move |a| (0..all).map(move |b| (k, a, b))))
+        {
+            list.push((Rule { head, left, right }, factors.rules().score(symbols, 0, head, left, right)));
+        }
+        let (rules, scores): (Vec<Rule>, Vec<f64>) = list.into_iter().unzip();
+        let built = |rules: Rules<f64>| {
+            let (lengths, words) = (factors.lengths().to_vec(), factors.words().to_vec());
+            let model = Hypertree::new(symbols, words.into(), lengths, rules).unwrap();
+            let model = model.with_roots(factors.roots().to_vec().into()).unwrap();
+            model.with_spans(factors.spans().clone()).unwrap()
+        };
+        let dense = built(Rules::Dense(scores.clone().into()));
+        let listed = built(Rules::sparse(rules, &scores).unwrap());
+        let randomized = RandomizedInside::default()
+            .states(States::Count(count))
+            .replicates(2)
+            .proposal(SpanProposal::Local);
+        let run = Run::default().with_seed(seed as u64);
+        let near = |a: &[f64], b: &[f64], what: &str| {
+            assert_eq!(a.len(), b.len(), "{what} {seed}");
+            let same = |(x, y): (&f64, &f64)| x == y || (x - y).abs() < 1e-10 * (1.0 + y.abs());
+            assert!(a.iter().zip(b).all(same), "{what} {seed}: {a:?} {b:?}");
+        };
+        let log_z = |model: &Hypertree<f64>| randomized.log_partition(model, &run).unwrap().value;
+        near(&log_z(&dense), &log_z(&factors), "log Z, dense");
+        near(&log_z(&listed), &log_z(&factors), "log Z, listed");
+        let nodes = |model: &Hypertree<f64>| randomized.marginals(model, &run).unwrap().value.values;
+        near(&nodes(&dense), &nodes(&factors), "nodes, dense");
+        near(&nodes(&listed), &nodes(&factors), "nodes, listed");
+        let entropy = |model: &Hypertree<f64>| randomized.entropy(model, &run).unwrap().value;
+        near(&entropy(&listed), &entropy(&dense), "entropy, listed");
+        near(&entropy(&factors), &entropy(&dense), "entropy, low rank");
+        let gradient = |model: &Hypertree<f64>| flat(randomized.factor_marginals(model, &run).unwrap().value);
+        near(&gradient(&listed), &gradient(&dense), "gradient, listed");
     }
 }
 
@@ -127,14 +199,8 @@ fn the_two_pass_proposal_is_unbiased_with_and_without_zeros() {
             let symbols = Symbols { all: 14, heads: 12, tags: 12 };
             let spans = [SpanForm::PerSymbol, SpanForm::Factored(2)][i % 2];
             let shape = HypertreeShape { words: 4, symbols, rules, spans, zeros, ..Default::default() };
-            // The first models with many trees: few are left by 75% zeros.
-            let usable = |seed: u64| {
-                let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
-                let log_z = method().log_partition(&model, &Run::default()).ok()?.value[0];
-                let trees = method().entropy(&model, &Run::default()).ok()?.value[0];
-                (trees > 0.7).then_some((model, log_z))
-            };
-            let (model, log_z) = (0..400).find_map(usable).unwrap();
+            // Few models have many trees with 75% zeros.
+            let (model, log_z) = with_trees(&shape, 0, false);
             for selection in [Selection::Threshold, Selection::Draws] {
                 let randomized = RandomizedInside::default()
                     .states(States::Count(3))

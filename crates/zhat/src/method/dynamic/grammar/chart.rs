@@ -16,7 +16,7 @@
 use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Cells, Part, Span};
-use super::choices::GroupChoices;
+use super::choices::{GroupChoices, RowSymbols};
 use super::counts::Nothing;
 use super::multiplier::{Common, Multiplier, Multipliers, Normal, exp_shifted, normalise, spread};
 use super::number::Number;
@@ -109,6 +109,9 @@ pub struct Chart<G> {
     pub unary: Option<Unary<G>>,
     /// The symbols that were chosen at random.
     pub choices: Option<GroupChoices>,
+    /// For rows of chosen symbols only, the places of words and spans among all cells.
+    word_places: Vec<usize>,
+    span_places: Vec<usize>,
     /// The rows before the weights of choices, if all symbols are needed.
     pub plain_words: Vec<G>,
     pub plain_spans: Vec<G>,
@@ -197,17 +200,39 @@ fn for_rows_in_parallel<T: Send, U: Send>(
 }
 
 impl<G: Number> Chart<G> {
-    /// The row of a part of a sentence, the first symbol of the row, and the logarithm of its scale.
-    pub fn row(&self, part: Part) -> (&[G], usize, f64) {
-        match part {
-            Part::Word(at) => {
-                (&self.words[at * self.tags..(at + 1) * self.tags], self.first_tag, self.word_scales[at])
-            }
-            Part::Span(at) => (self.span(at), 0, self.span_scales[at]),
+    /// The row of a part of a sentence, and the symbols of the row.
+    pub fn row(&self, part: Part) -> (&[G], RowSymbols<'_>) {
+        let (row, symbols) = match part {
+            Part::Word(at) => (&self.words[at * self.tags..(at + 1) * self.tags], self.symbols_of(part)),
+            Part::Span(at) => (self.span(at), self.symbols_of(part)),
+        };
+        match symbols {
+            RowSymbols::From(_) => (row, symbols),
+            RowSymbols::Chosen { places, .. } => (&row[..places.len()], symbols),
         }
     }
 
-    /// The row of a span.
+    /// The symbols of the row of a part.
+    pub fn symbols_of(&self, part: Part) -> RowSymbols<'_> {
+        let first = if matches!(part, Part::Word(_)) { self.first_tag } else { 0 };
+        let Some(own) = self.compact() else { return RowSymbols::From(first) };
+        let cell = match part {
+            Part::Word(at) => self.word_places[at],
+            Part::Span(at) => self.span_places[at],
+        };
+        RowSymbols::Chosen { first, places: &own.choices.chosen[cell].states }
+    }
+
+    /// The length of the row of a part.
+    fn length(&self, part: Part) -> usize {
+        match (self.symbols_of(part), part) {
+            (RowSymbols::Chosen { places, .. }, _) => places.len(),
+            (_, Part::Word(_)) => self.tags,
+            (_, Part::Span(_)) => self.size,
+        }
+    }
+
+    /// The row of a span, with the zeros behind the last chosen symbol.
     pub fn span(&self, at: usize) -> &[G] {
         &self.spans[at * self.size..(at + 1) * self.size]
     }
@@ -220,6 +245,11 @@ impl<G: Number> Chart<G> {
             _ => return self.row(part).0,
         };
         &rows[at * size..(at + 1) * size]
+    }
+
+    /// The choices, if rows have the chosen symbols only.
+    pub fn compact(&self) -> Option<&GroupChoices> {
+        self.choices.as_ref().filter(|choices| choices.compact)
     }
 
     /// The choices, if only the values of chosen symbols are needed.
@@ -308,12 +338,18 @@ impl<G: Number> Chart<G> {
     /// The inside values of the possible roots of a sentence, one per head.
     pub fn root_values<C: Core<G>>(&self, core: &C, sentence: usize) -> Vec<G> {
         let heads = self.roots.len() / self.cells.sentences();
-        match self.cells.whole(sentence) {
-            Part::Span(at) => core.heads(self.span(at)),
-            part => {
-                let (row, first, _) = self.row(part);
-                let of = |k: usize| k.checked_sub(first).and_then(|at| row.get(at)).copied();
-                (0..heads).map(|k| of(k).unwrap_or(G::ZERO)).collect()
+        let part = self.cells.whole(sentence);
+        let (row, symbols) = self.row(part);
+        match (part, symbols) {
+            (Part::Span(_), RowSymbols::From(_)) => core.heads(row),
+            _ => {
+                let mut values = vec![G::ZERO; heads];
+                for (at, &x) in row.iter().enumerate() {
+                    if let Some(to) = values.get_mut(symbols.symbol(at)) {
+                        *to = x;
+                    }
+                }
+                values
             }
         }
     }
@@ -331,7 +367,27 @@ pub fn inside<G: Number, C: Core<G>>(
     let symbols = source.scores.symbols();
     let (tags, first_tag) =
         if unary.is_some() { (symbols.all, 0) } else { (symbols.tags, symbols.first_tag()) };
-    let (size, heads, sentences) = (core.size(), symbols.heads, cells.sentences());
+    let compact = choices.as_ref().filter(|choices| choices.compact);
+    // Rows of chosen symbols have room for the largest choice.
+    let (size, tags) = match compact {
+        None => (core.size(), tags),
+        Some(choices) => {
+            let most = |spans: &mut dyn Iterator<Item = Span>| {
+                spans.map(|span| choices.of(span).states.len()).max().unwrap_or(0).max(1)
+            };
+            let words = cells.all_words().map(|(sentence, i)| Span { sentence, first: i, last: i });
+            let mut words = words;
+            let mut spans = (1..cells.longest()).flat_map(|width| cells.list(width));
+            (most(&mut spans), most(&mut words))
+        }
+    };
+    let places = |spans: Vec<Span>| -> Vec<usize> {
+        compact.map_or(Vec::new(), |choices| spans.iter().map(|&span| choices.cell(span)).collect())
+    };
+    let word_places =
+        places(cells.all_words().map(|(sentence, i)| Span { sentence, first: i, last: i }).collect());
+    let span_places = places((1..cells.longest()).flat_map(|width| cells.list(width)).collect());
+    let (heads, sentences) = (symbols.heads, cells.sentences());
     let smallest = G::TINY * core.terms() / negligible::<G>();
     let (words, spans) = (cells.word_count(), cells.span_count());
     let mut chart = Chart {
@@ -357,6 +413,8 @@ pub fn inside<G: Number, C: Core<G>>(
         span_least: Vec::with_capacity(spans),
         unary,
         choices,
+        word_places,
+        span_places,
         plain_words: Vec::new(),
         plain_spans: Vec::new(),
         cells,
@@ -365,15 +423,27 @@ pub fn inside<G: Number, C: Core<G>>(
     let places: Vec<(usize, usize)> = chart.cells.all_words().collect();
     let offset = symbols.first_tag() - first_tag;
     let mut found = vec![Normal::default(); words];
-    for_rows(&mut chart.words, tags, &mut found, |at, row, found| {
+    let mut rows = std::mem::take(&mut chart.words);
+    let compact = chart.compact();
+    for_rows(&mut rows, tags, &mut found, |at, row, found| {
         let (sentence, i) = places[at];
         let b = source.sentences[sentence];
+        if let Some(choices) = compact {
+            let places = &choices.of(Span { sentence, first: i, last: i }).states;
+            let (mut logs, slopes) =
+                source.with_slopes(places.len(), |scores, out| scores.chosen_of_word(b, i, places, out));
+            let norm = exp_shifted(&mut logs, &slopes, &mut row[..places.len()]);
+            let least = spread(&logs);
+            *found = Normal { norm, large: least >= G::LEAST, least };
+            return;
+        }
         let (mut logs, slopes) = source.with_slopes(symbols.tags, |scores, out| scores.word(b, i, out));
         let own = &mut row[offset..offset + symbols.tags];
         let norm = exp_shifted(&mut logs, &slopes, own);
         let least = spread(&logs);
         *found = Normal { norm, large: least >= G::LEAST, least };
     });
+    chart.words = rows;
     if let Some(choices) = &chart.choices {
         if choices.full {
             chart.plain_words = chart.words.clone();
@@ -400,19 +470,26 @@ pub fn inside<G: Number, C: Core<G>>(
         let list = chart.cells.list(width);
         let (mut rows, mut bases) = (vec![G::ZERO; list.len() * size], vec![f64::NEG_INFINITY; list.len()]);
         core.sums(&chart, &list, &mut rows, &mut bases);
-        let common = Common::new(core.shifts());
-        let multipliers = Multipliers::new(source, &list, &common, size);
         let mut found = vec![Normal::default(); list.len()];
-        for_rows(&mut rows, size, &mut found, |at, row, found| {
-            let own = match chart.few() {
-                None => multipliers.of(at),
-                Some(choices) => {
-                    let (scores, slopes) = choices.only_chosen(list[at], Some(multipliers.row(at)), size);
-                    Multiplier::Row { scores, slopes }
-                }
-            };
-            *found = normalise(row, &own, smallest);
-        });
+        if let Some(choices) = chart.compact() {
+            for_rows(&mut rows, size, &mut found, |at, row, found| {
+                let own = choices.multiplier(source, list[at], core.shifts());
+                *found = normalise(&mut row[..choices.of(list[at]).states.len()], &own, smallest);
+            });
+        } else {
+            let common = Common::new(core.shifts());
+            let multipliers = Multipliers::new(source, &list, &common, size);
+            for_rows(&mut rows, size, &mut found, |at, row, found| {
+                let own = match chart.few() {
+                    None => multipliers.of(at),
+                    Some(choices) => {
+                        let (scores, slopes) = choices.only_chosen(list[at], Some(multipliers.row(at)), size);
+                        Multiplier::Row { scores, slopes }
+                    }
+                };
+                *found = normalise(row, &own, smallest);
+            });
+        }
         if let Some(choices) = &chart.choices {
             if choices.full {
                 chart.plain_spans.extend_from_slice(&rows);
@@ -551,7 +628,8 @@ fn derivatives<G: Number, C: Core<G>>(
         }
     };
     let (size, cells) = (chart.size, &chart.cells);
-    let (mut back, common) = (core.back(chart), Common::new(core.shifts()));
+    let (mut back, compact) = (core.back(chart), chart.compact());
+    let common = Common::new(if compact.is_some() { &[] } else { core.shifts() });
     let mut sums = vec![0.0f64; cells.sentences()];
     let absolute = |row: &[G]| if G::TINY == 0.0 { 0.0 } else { G::absolute(row) };
     // The derivative of log Z with respect to the heads of the whole sentence, and the roots.
@@ -578,9 +656,17 @@ fn derivatives<G: Number, C: Core<G>>(
         let mut rows = vec![G::ZERO; list.len() * size];
         core.gather(&mut back, chart, &list, &mut rows);
         for (at, (span, row)) in list.iter().zip(rows.chunks_exact_mut(size)).enumerate() {
+            let row = &mut row[..chart.length(Part::Span(first + at))];
             let whole = span.first == 0 && span.last + 1 == cells.length(span.sentence);
-            if whole && !from_roots[span.sentence].is_empty() {
-                core.add_root(&mut back, chart.span(first + at), &from_roots[span.sentence], row);
+            let derivative = &from_roots[span.sentence];
+            match chart.symbols_of(Part::Span(first + at)) {
+                _ if !whole || derivative.is_empty() => {}
+                RowSymbols::From(_) => {
+                    core.add_root(&mut back, chart.span(first + at), derivative, row);
+                }
+                symbols => {
+                    row.iter_mut().enumerate().for_each(|(k, x)| *x = x.plus(derivative[symbols.symbol(k)]));
+                }
             }
             own(row);
             // Sentences that are left out must not be multiplied by infinite factors.
@@ -605,14 +691,22 @@ fn derivatives<G: Number, C: Core<G>>(
             for_rows(&mut rows, size, &mut vec![(); list.len()], weigh);
         }
         // From rows to sums: the multipliers, relative to the norm.
-        let multipliers = Multipliers::new(source, &list, &common, size);
+        let multipliers = match compact {
+            None => Some(Multipliers::new(source, &list, &common, size)),
+            Some(_) => None,
+        };
         let mut of_row = vec![0.0f64; list.len()];
         for_rows(&mut rows, size, &mut of_row, |at, row, sum| {
             let norm = chart.norms[first + at];
             if from_roots[list[at].sentence].is_empty() || norm == f64::NEG_INFINITY {
                 return row.fill(G::ZERO);
             }
-            multipliers.of(at).apply(row, norm);
+            let row = &mut row[..chart.length(Part::Span(first + at))];
+            match (compact, &multipliers) {
+                (Some(choices), _) => choices.multiplier(source, list[at], core.shifts()).apply(row, norm),
+                (None, Some(multipliers)) => multipliers.of(at).apply(row, norm),
+                (None, None) => {}
+            }
             own(row);
             *sum = absolute(row);
         });
@@ -623,17 +717,17 @@ fn derivatives<G: Number, C: Core<G>>(
     core.gather_words(&mut back, chart, &mut rows);
     for (sentence, derivative) in from_roots.iter().enumerate() {
         if let (Part::Word(at), false) = (cells.whole(sentence), derivative.is_empty()) {
-            let row = &mut rows[at * chart.tags..(at + 1) * chart.tags];
-            for (k, &x) in derivative.iter().enumerate().skip(chart.first_tag) {
-                let to = k - chart.first_tag;
-                if to < row.len() {
-                    row[to] = row[to].plus(x);
+            let row = &mut rows[at * chart.tags..][..chart.length(Part::Word(at))];
+            let symbols = chart.symbols_of(Part::Word(at));
+            for (place, to) in row.iter_mut().enumerate() {
+                if let Some(&x) = derivative.get(symbols.symbol(place)) {
+                    *to = to.plus(x);
                 }
             }
         }
     }
     for (at, (sentence, _)) in cells.all_words().enumerate() {
-        let row = &mut rows[at * chart.tags..(at + 1) * chart.tags];
+        let row = &mut rows[at * chart.tags..][..chart.length(Part::Word(at))];
         own(row);
         if from_roots[sentence].is_empty() {
             row.fill(G::ZERO);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::cells::Span;
+use super::multiplier::Multiplier;
 use super::number::Number;
+use super::source::Source;
 use crate::method::dynamic::randomized::Chosen;
 
 /// The chosen symbols of every word and span of a batch. For words they are places among the tags, for spans
@@ -16,6 +18,21 @@ pub struct Choices {
     pub chosen: Vec<Chosen>,
 }
 
+impl Choices {
+    /// The largest number of chosen symbols of a word or span.
+    pub fn most(&self) -> usize {
+        self.chosen.iter().map(|own| own.states.len()).max().unwrap_or(0)
+    }
+}
+
+/// The choices that a chart is made for.
+#[derive(Clone, Copy)]
+pub struct Kept<'a> {
+    pub choices: &'a Arc<Choices>,
+    /// Whether the values of all symbols are needed, and not only those of the chosen ones.
+    pub full: bool,
+}
+
 /// The choices for a group of sentences.
 #[derive(Clone, Debug)]
 pub struct GroupChoices {
@@ -23,20 +40,63 @@ pub struct GroupChoices {
     pub sentences: Vec<usize>,
     /// Whether the values of all symbols are needed, and not only those of the chosen ones.
     pub full: bool,
+    /// Whether rows have the chosen symbols only, in ascending order.
+    pub compact: bool,
+}
+
+/// The symbols of a row of a chart.
+#[derive(Clone, Copy)]
+pub enum RowSymbols<'a> {
+    /// All from this one.
+    From(usize),
+    /// Chosen ones, ascending, as places after the first possible symbol.
+    Chosen { first: usize, places: &'a [u32] },
+}
+
+impl RowSymbols<'_> {
+    /// The symbol at a place of the row.
+    pub fn symbol(self, at: usize) -> usize {
+        match self {
+            RowSymbols::From(first) => first + at,
+            RowSymbols::Chosen { first, places } => first + places[at] as usize,
+        }
+    }
+
+    /// The place of a symbol in the row, which may end before it.
+    pub fn place(self, symbol: usize) -> Option<usize> {
+        match self {
+            RowSymbols::From(first) => symbol.checked_sub(first),
+            RowSymbols::Chosen { first, places } => {
+                let place = symbol.checked_sub(first)?;
+                places.binary_search_by(|&own| (own as usize).cmp(&place)).ok()
+            }
+        }
+    }
 }
 
 impl GroupChoices {
-    /// The chosen symbols of words i … j.
-    pub fn of(&self, span: Span) -> &Chosen {
+    /// The place of words i … j among all cells.
+    pub fn cell(&self, span: Span) -> usize {
         let Span { sentence, first, last } = span;
         let t = self.choices.positions;
-        &self.choices.chosen[(self.sentences[sentence] * t + first) * t + last]
+        (self.sentences[sentence] * t + first) * t + last
+    }
+
+    /// The chosen symbols of words i … j.
+    pub fn of(&self, span: Span) -> &Chosen {
+        &self.choices.chosen[self.cell(span)]
     }
 
     /// Multiplies a row by the weights of its chosen symbols, and by 0 where none was chosen; the first tag is
     /// at `offset`.
     pub fn weigh<G: Number>(&self, span: Span, offset: usize, row: &mut [G]) {
         let chosen = self.of(span);
+        if self.compact {
+            for (x, &log) in row.iter_mut().zip(&chosen.log_weights) {
+                *x = x.times(G::exp(log, 0.0));
+            }
+            return;
+        }
         let weighted: Vec<(usize, G)> = chosen
             .states
             .iter()
@@ -46,6 +106,18 @@ impl GroupChoices {
             .collect();
         row.fill(G::ZERO);
         weighted.into_iter().for_each(|(k, x)| row[k] = x);
+    }
+
+    /// The multiplier of the chosen symbols of a span: their scores with the shifts of rules, which may be empty.
+    pub fn multiplier<G>(&self, source: &Source<'_>, span: Span, shifts: &[f64]) -> Multiplier<'static, G> {
+        let (places, b) = (&self.of(span).states, source.sentences[span.sentence]);
+        let (mut scores, slopes) = source.with_slopes(places.len(), |scores, out| {
+            scores.chosen_of_span((b, span.first, span.last), places, out);
+        });
+        if !shifts.is_empty() {
+            scores.iter_mut().zip(places).for_each(|(score, &k)| *score += shifts[k as usize]);
+        }
+        Multiplier::Row { scores, slopes }
     }
 
     /// Scores and slopes of a span in which symbols that were not chosen have score −∞.

@@ -4,6 +4,7 @@ use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Cells, Part, Span};
 use super::chart::{Chart, Report, for_rows};
+use super::choices::RowSymbols;
 use super::number::Number;
 use crate::model::{Hypertree, Rules, Spans, Symbols, UnaryRule};
 use crate::numeric::{Matrix, Real, Table, filled, multiply};
@@ -34,6 +35,16 @@ pub struct Collector<'a, F: Real> {
 
 fn result<F: Real, G: Number>(x: G) -> F {
     F::from_f64(x.result())
+}
+
+/// Numbers of the symbols of a row as numbers of all symbols.
+fn put<F: Real, G: Number>(to: &mut [F], symbols: RowSymbols<'_>, each: impl Iterator<Item = G>) {
+    match symbols {
+        RowSymbols::From(first) => {
+            to[first..].iter_mut().zip(each).for_each(|(to, x)| *to = result(x));
+        }
+        _ => each.enumerate().for_each(|(at, x)| to[symbols.symbol(at)] = result(x)),
+    }
 }
 
 impl<'a, F: Real> Collector<'a, F> {
@@ -74,8 +85,8 @@ impl<F: Real, G: Number> Report<G> for Collector<'_, F> {
             let (Part::Span(at), bare) = (part, chart.bare_row(part)) else { continue };
             let each = row.iter().zip(bare).map(|(&x, &y)| x.times(y));
             if self.by_symbol {
-                let to = &mut self.counts.spans[at * chart.size..(at + 1) * chart.size];
-                to.iter_mut().zip(each).for_each(|(to, x)| *to = result(x));
+                let heads = self.symbols.heads;
+                put(&mut self.counts.spans[at * heads..(at + 1) * heads], chart.symbols_of(part), each);
             } else {
                 self.counts.spans[at] = result(each.fold(G::ZERO, G::plus));
             }
@@ -86,6 +97,10 @@ impl<F: Real, G: Number> Report<G> for Collector<'_, F> {
         let (tags, offset) = (self.symbols.tags, self.symbols.first_tag() - chart.first_tag);
         let count = chart.cells.word_count();
         for_rows(&mut self.counts.words, tags, &mut vec![(); count], |at, to, ()| {
+            if let (bare, RowSymbols::Chosen { places, .. }) = chart.row(Part::Word(at)) {
+                let each = rows[at * chart.tags..].iter().zip(bare).map(|(&x, &y)| x.times(y));
+                return put(to, RowSymbols::Chosen { first: 0, places }, each);
+            }
             let row = &rows[at * chart.tags + offset..(at + 1) * chart.tags];
             let bare = &chart.bare_row(Part::Word(at))[offset..];
             for ((to, &x), &y) in to.iter_mut().zip(row).zip(bare) {
@@ -170,12 +185,12 @@ pub struct Nodes<'a, F> {
 }
 
 impl<F: Real> Nodes<'_, F> {
-    fn add<G: Number>(&mut self, place: (usize, usize, usize), first: usize, row: &[G], values: &[G]) {
+    fn add<G: Number>(&mut self, place: (usize, usize, usize), own: (&[G], RowSymbols<'_>), row: &[G]) {
         let (sentence, i, j) = place;
         let at = (self.sentences[sentence] * self.positions + i) * self.positions + j;
-        let to = &mut self.values[at * self.symbols.all + first..][..row.len()];
-        for ((to, &x), &y) in to.iter_mut().zip(row).zip(values) {
-            *to += result(x.times(y));
+        let (to, (values, symbols)) = (&mut self.values[at * self.symbols.all..], own);
+        for (k, (&x, &y)) in row.iter().zip(values).enumerate() {
+            to[symbols.symbol(k)] += result(x.times(y));
         }
     }
 }
@@ -183,15 +198,15 @@ impl<F: Real> Nodes<'_, F> {
 impl<F: Real, G: Number> Report<G> for Nodes<'_, F> {
     fn spans(&mut self, chart: &Chart<G>, list: &[Span], rows: &[G]) {
         for (span, row) in list.iter().zip(rows.chunks_exact(chart.size)) {
-            let (values, first, _) = chart.row(chart.cells.part(span.sentence, span.first, span.last));
-            self.add((span.sentence, span.first, span.last), first, row, values);
+            let own = chart.row(chart.cells.part(span.sentence, span.first, span.last));
+            self.add((span.sentence, span.first, span.last), own, row);
         }
     }
 
     fn words(&mut self, chart: &Chart<G>, rows: &[G]) {
         for (at, (sentence, i)) in chart.cells.all_words().enumerate() {
-            let (values, first, _) = chart.row(Part::Word(at));
-            self.add((sentence, i, i), first, &rows[at * chart.tags..(at + 1) * chart.tags], values);
+            let own = chart.row(Part::Word(at));
+            self.add((sentence, i, i), own, &rows[at * chart.tags..(at + 1) * chart.tags]);
         }
     }
 

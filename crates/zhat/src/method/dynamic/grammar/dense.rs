@@ -5,6 +5,8 @@
 //! Aᵢ(k, b) = Σ_t W(k, t, b)·word(i, t), computed once for each word, they are the product of a matrix and a
 //! row. So T³·N² + T²·N³ operations remain for N heads, and T·N²·P for P tags.
 
+use std::sync::Arc;
+
 use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Part, Span};
@@ -16,7 +18,7 @@ use crate::model::Symbols;
 use crate::numeric::{self, Matrix, SmallProduct, Table, padded_row};
 
 /// Numbers of X that are formed at once.
-const BLOCK: usize = 1 << 22;
+pub const BLOCK: usize = 1 << 22;
 
 /// The largest number of weights of heads for which products are formed without packing.
 const SMALL: usize = 1 << 17;
@@ -26,15 +28,10 @@ pub struct Dense<G: Number> {
     symbols: Symbols,
     tags: (usize, usize),
     longest: usize,
-    /// The weights, N×S×S.
-    weights: Table<G>,
-    shifts: Vec<f64>,
-    /// ln of the smallest weight that is not 0.
-    least: f64,
-    /// W(k, a, b) for heads a and b, N×(N·width), with b padded to `width`, and its transpose, with k padded.
+    table: Arc<Weights<G>>,
+    /// The length of padded rows of heads.
     width: usize,
-    heads: Table<G>,
-    by_pair: Table<G>,
+    squares: Arc<Squares<G>>,
     /// Sums over the tags of a word on the left, Σ_t W(k, t, b)·word(t), words×N×S, with S padded to `stride`, and
     /// of a word on the right, Σ_t W(k, a, t)·word(t), words×N×N, with the last N padded to `width`. The padding
     /// has unspecified values.
@@ -46,6 +43,66 @@ pub struct Dense<G: Number> {
     /// X of a block of spans.
     pairs: Table<G>,
     parallel: bool,
+}
+
+/// The weights of all rules, each head divided by its largest.
+pub struct Weights<G: Number> {
+    /// N×S×S.
+    pub weights: Table<G>,
+    /// ln of the largest weight of each head.
+    pub shifts: Vec<f64>,
+    /// ln of the smallest weight that is not 0.
+    pub least: f64,
+}
+
+impl<G: Number> Weights<G> {
+    pub fn new(source: &Source<'_>) -> Self {
+        let Symbols { all, heads: n, .. } = source.scores.symbols();
+        let (square, b) = (all * all, source.sentences[0]);
+        let (mut weights, mut found) = (Table::unspecified(G::ZERO, n * square), vec![(0.0, 0.0); n]);
+        let plain = source.direction.is_empty();
+        for_rows(&mut weights, square, &mut found, |k, row, (shift, least)| {
+            if plain && let Some(own) = G::exp_scores(source.scores.plain_rules_of(b, k), row) {
+                (*shift, *least) = own;
+                return;
+            }
+            let (mut logs, slopes) = source.with_slopes(square, |scores, out| scores.rules_of(b, k, out));
+            let top = numeric::max(&logs);
+            if top > f64::NEG_INFINITY {
+                logs.iter_mut().for_each(|x| *x -= top);
+                *shift = top;
+                *least = spread(&logs);
+            }
+            exp_all(&logs, &slopes, row);
+        });
+        let shifts = found.iter().map(|own| own.0).collect();
+        let least = found.iter().fold(0.0, |least: f64, own| least.min(own.1));
+        Weights { weights, shifts, least }
+    }
+}
+
+/// The weights of pairs of heads, for matrix products.
+pub struct Squares<G: Number> {
+    /// W(k, a, b) for heads a and b, N×(N·width), with b padded to `width`, and its transpose, with k padded.
+    heads: Table<G>,
+    by_pair: Table<G>,
+}
+
+impl<G: Number> Squares<G> {
+    pub fn new(Symbols { all, heads: n, .. }: Symbols, weights: &[G]) -> Self {
+        let part = |k: usize, a: usize| &weights[(k * all + a) * all..][..n];
+        let width = padded_row::<G>(n);
+        let mut heads = Table::with_capacity(n * n * width);
+        for k in 0..n {
+            for a in 0..n {
+                heads.extend_from_slice(part(k, a));
+                heads.resize((k * n + a + 1) * width, G::ZERO);
+            }
+        }
+        let mut by_pair = Table::filled(G::ZERO, n * width * width);
+        transpose(&heads, n * width, &mut by_pair, width);
+        Squares { heads, by_pair }
+    }
 }
 
 /// The derivatives of an outside pass.
@@ -131,51 +188,22 @@ impl<G: Number> Inner<G> {
 }
 
 impl<G: Number> Dense<G> {
-    pub fn new(source: &Source<'_>, longest: usize, unary: bool, parallel: bool) -> Self {
-        let symbols = source.scores.symbols();
+    pub fn new(
+        symbols: Symbols,
+        (table, squares): (Arc<Weights<G>>, Arc<Squares<G>>),
+        longest: usize,
+        unary: bool,
+        parallel: bool,
+    ) -> Self {
         let Symbols { all, heads: n, tags } = symbols;
-        let tags = if unary { (0, all) } else { (all - tags, tags) };
-        let (square, b) = (all * all, source.sentences[0]);
-        let (mut weights, mut found) = (Table::unspecified(G::ZERO, n * square), vec![(0.0, 0.0); n]);
-        let plain = source.direction.is_empty();
-        for_rows(&mut weights, square, &mut found, |k, row, (shift, least)| {
-            if plain && let Some(own) = G::exp_scores(source.scores.plain_rules_of(b, k), row) {
-                (*shift, *least) = own;
-                return;
-            }
-            let (mut logs, slopes) = source.with_slopes(square, |scores, out| scores.rules_of(b, k, out));
-            let top = numeric::max(&logs);
-            if top > f64::NEG_INFINITY {
-                logs.iter_mut().for_each(|x| *x -= top);
-                *shift = top;
-                *least = spread(&logs);
-            }
-            exp_all(&logs, &slopes, row);
-        });
-        let shifts = found.iter().map(|own| own.0).collect();
-        let least = found.iter().fold(0.0, |least: f64, own| least.min(own.1));
-        let part = |k: usize, a: usize| &weights[(k * all + a) * all..][..n];
-        let width = padded_row::<G>(n);
-        let mut heads = Table::with_capacity(n * n * width);
-        for k in 0..n {
-            for a in 0..n {
-                heads.extend_from_slice(part(k, a));
-                heads.resize((k * n + a + 1) * width, G::ZERO);
-            }
-        }
-        let mut by_pair = Table::filled(G::ZERO, n * width * width);
-        transpose(&heads, n * width, &mut by_pair, width);
         Dense {
             symbols,
-            tags,
+            tags: if unary { (0, all) } else { (all - tags, tags) },
             longest,
-            shifts,
-            least,
-            width,
-            heads,
-            by_pair,
+            width: padded_row::<G>(n),
+            squares,
             stride: padded_row::<G>(all),
-            weights,
+            table,
             left: Table::default(),
             right: Table::default(),
             head_word: Default::default(),
@@ -187,7 +215,7 @@ impl<G: Number> Dense<G> {
     /// The rules of a head with a tag on the left, Q×S.
     fn tags_left(&self, k: usize) -> Matrix<'_, G> {
         let (all, (first, q)) = (self.symbols.all, self.tags);
-        Matrix::row_major(&self.weights[(k * all + first) * all..][..q * all], q, all)
+        Matrix::row_major(&self.table.weights[(k * all + first) * all..][..q * all], q, all)
     }
 
     /// The rules of a head with a head on the left and a tag on the right, N×Q.
@@ -208,13 +236,13 @@ impl<G: Number> Dense<G> {
     /// The weights of the pairs of a head, S×S.
     pub fn weights(&self, head: usize) -> &[G] {
         let square = self.symbols.all * self.symbols.all;
-        &self.weights[head * square..(head + 1) * square]
+        &self.table.weights[head * square..(head + 1) * square]
     }
 
     /// Whether products with the weights of heads need no packing: they fit into the second-level cache, and
     /// there is one thread.
     fn small(&self) -> bool {
-        !self.parallel && self.heads.len() <= SMALL
+        !self.parallel && self.squares.heads.len() <= SMALL
     }
 
     /// The spans that are worked on at once.
@@ -293,7 +321,7 @@ impl<G: Number> Core<G> for Dense<G> {
     }
 
     fn shifts(&self) -> &[f64] {
-        &self.shifts
+        &self.table.shifts
     }
 
     fn terms(&self) -> f64 {
@@ -301,7 +329,7 @@ impl<G: Number> Core<G> for Dense<G> {
     }
 
     fn least(&self) -> f64 {
-        self.least
+        self.table.least
     }
 
     fn words_known(&mut self, chart: &Chart<G>) {
@@ -363,7 +391,7 @@ impl<G: Number> Core<G> for Dense<G> {
         Back {
             spans: zeros(chart.spans.len()),
             words: zeros(chart.words.len()),
-            heads: zeros(self.heads.len()),
+            heads: zeros(self.squares.heads.len()),
             left: zeros(self.left.len()),
             right: zeros(self.right.len()),
             pairs: Table::default(),
@@ -469,11 +497,12 @@ impl<G: Number> Dense<G> {
         let (n, width) = (self.symbols.heads, self.width);
         let (rows, inner) = (sums.len() / n, n * width);
         if !self.small() {
-            let weights = Matrix::row_major(&self.by_pair, inner, width).columns(0..n);
+            let weights = Matrix::row_major(&self.squares.by_pair, inner, width).columns(0..n);
             return G::multiply(Matrix::row_major(pairs, rows, inner), weights, sums, true, self.parallel);
         }
         let mut product = vec![G::ZERO; rows * width];
-        let task = SmallProduct::new((pairs, inner, 1), &self.by_pair, &mut product, [rows, inner, width]);
+        let task =
+            SmallProduct::new((pairs, inner, 1), &self.squares.by_pair, &mut product, [rows, inner, width]);
         G::small_product(task);
         for (sums, own) in sums.chunks_exact_mut(n).zip(product.chunks_exact(width)) {
             G::add_scaled(sums, G::ONE, &own[..n]);
@@ -486,10 +515,10 @@ impl<G: Number> Dense<G> {
         let rows = sums.len() / n;
         if !self.small() {
             let derivatives = Matrix::row_major(sums, rows, n);
-            let heads = Matrix::row_major(&self.heads, n, n * width);
+            let heads = Matrix::row_major(&self.squares.heads, n, n * width);
             return G::multiply(derivatives, heads, to, false, self.parallel);
         }
-        G::small_product(SmallProduct::new((sums, n, 1), &self.heads, to, [rows, n, n * width]));
+        G::small_product(SmallProduct::new((sums, n, 1), &self.squares.heads, to, [rows, n, n * width]));
     }
 
     /// Adds the derivatives with respect to the weights of heads.
@@ -553,7 +582,7 @@ impl<G: Number> Dense<G> {
     pub fn gradient(&self, back: &Back<G>, chart: &Chart<G>) -> Vec<G> {
         let Symbols { all, heads: n, .. } = self.symbols;
         let (count, (first, q)) = (chart.cells.word_count(), self.tags);
-        let mut gradient = Table::unspecified(G::ZERO, self.weights.len());
+        let mut gradient = Table::unspecified(G::ZERO, self.table.weights.len());
         let words = Matrix::row_major(&chart.words, count, q);
         let mut product = vec![G::ZERO; n * q];
         for (k, own) in gradient.chunks_exact_mut(all * all).enumerate() {

@@ -2,7 +2,9 @@
 
 use super::cells::{Part, Span};
 use super::chart::{Chart, Core};
+use super::choices::RowSymbols;
 use super::dense::Dense;
+use super::kept::KeptDense;
 use super::listed::Listed;
 use super::number::Number;
 use super::rank::Rank;
@@ -50,28 +52,52 @@ pub trait Divides<G: Number> {
     fn divide(&self, chart: &Chart<G>, span: Span, head: usize, pick: &mut dyn Pick) -> (Part, usize, usize);
 }
 
+/// The terms of Σ_b W(k, a, b)·right(b), given the weights of a head and symbol a by b.
+fn terms<G: Number>(weights: &[G], (right, symbols): (&[G], RowSymbols<'_>)) -> Vec<G> {
+    let term = |(at, &x): (usize, &G)| weights[symbols.symbol(at)].times(x);
+    right.iter().enumerate().map(term).collect()
+}
+
+/// Chooses a division by dense rules, given the weights of a head, S×S.
+fn divide_densely<G: Number>(
+    weights: &[G],
+    chart: &Chart<G>,
+    span: Span,
+    pick: &mut dyn Pick,
+) -> (Part, usize, usize) {
+    let (divisions, _) = chart.divisions(span);
+    let all = weights.len().isqrt();
+    // Σ_b W(k, a, b)·right(b) for every a of the left part.
+    let by_left = |division: &(Part, Part, G)| -> Vec<G> {
+        let ((left, symbols), right) = (chart.row(division.0), chart.row(division.1));
+        let sum = |weights: &[G]| match right {
+            (values, RowSymbols::From(first)) => G::dot(&weights[first..first + values.len()], values),
+            _ => terms(weights, right).into_iter().fold(G::ZERO, G::plus),
+        };
+        let of = |(at, &x): (usize, &G)| {
+            let a = symbols.symbol(at);
+            x.times(sum(&weights[a * all..(a + 1) * all])).times(division.2)
+        };
+        left.iter().enumerate().map(of).collect()
+    };
+    let sums: Vec<G> =
+        divisions.iter().map(|division| by_left(division).into_iter().fold(G::ZERO, G::plus)).collect();
+    let division = divisions[pick_of(pick, &sums)];
+    let (left, right) = (chart.row(division.0).1, chart.row(division.1));
+    let a = left.symbol(pick_of(pick, &by_left(&division)));
+    let b = pick_of(pick, &terms(&weights[a * all..(a + 1) * all], right));
+    (division.0, a, right.1.symbol(b))
+}
+
 impl<G: Number> Divides<G> for Dense<G> {
     fn divide(&self, chart: &Chart<G>, span: Span, head: usize, pick: &mut dyn Pick) -> (Part, usize, usize) {
-        let (divisions, _) = chart.divisions(span);
-        let weights = self.weights(head);
-        let all = weights.len().isqrt();
-        // Σ_b W(k, a, b)·right(b) for every a of the left part.
-        let by_left = |division: &(Part, Part, G)| -> Vec<G> {
-            let ((left, first, _), (right, offset, _)) = (chart.row(division.0), chart.row(division.1));
-            let of = |(a, &x): (usize, &G)| {
-                let row = &weights[(first + a) * all + offset..][..right.len()];
-                x.times(G::dot(row, right)).times(division.2)
-            };
-            left.iter().enumerate().map(of).collect()
-        };
-        let sums: Vec<G> =
-            divisions.iter().map(|division| by_left(division).into_iter().fold(G::ZERO, G::plus)).collect();
-        let division = divisions[pick_of(pick, &sums)];
-        let (first, (right, offset, _)) = (chart.row(division.0).1, chart.row(division.1));
-        let a = first + pick_of(pick, &by_left(&division));
-        let row = &weights[a * all + offset..][..right.len()];
-        let terms: Vec<G> = row.iter().zip(right).map(|(&x, &y)| x.times(y)).collect();
-        (division.0, a, offset + pick_of(pick, &terms))
+        divide_densely(self.weights(head), chart, span, pick)
+    }
+}
+
+impl<G: Number> Divides<G> for KeptDense<G> {
+    fn divide(&self, chart: &Chart<G>, span: Span, head: usize, pick: &mut dyn Pick) -> (Part, usize, usize) {
+        divide_densely(self.weights(head), chart, span, pick)
     }
 }
 
@@ -82,8 +108,8 @@ impl<G: Number> Divides<G> for Listed<G> {
         let term = |division: &(Part, Part, G), i: usize| {
             let (rule, weight) = rules[i];
             let value = |part: Part, symbol: usize| {
-                let (row, first, _) = chart.row(part);
-                symbol.checked_sub(first).and_then(|at| row.get(at)).copied().unwrap_or(G::ZERO)
+                let (row, symbols) = chart.row(part);
+                symbols.place(symbol).and_then(|at| row.get(at)).copied().unwrap_or(G::ZERO)
             };
             let left = value(division.0, rule.left);
             if left.is_zero() { left } else { left.times(value(division.1, rule.right)).times(weight) }
@@ -103,7 +129,7 @@ impl<G: Number> Divides<G> for Rank<G> {
     fn divide(&self, chart: &Chart<G>, span: Span, head: usize, pick: &mut dyn Pick) -> (Part, usize, usize) {
         let (divisions, _) = chart.divisions(span);
         let rank = self.rank();
-        let own = &self.heads[head * rank..(head + 1) * rank];
+        let own = &self.factors.heads[head * rank..(head + 1) * rank];
         let terms = |division: &(Part, Part, G)| -> Vec<G> {
             let (left, right) = (self.side(0, division.0), self.side(1, division.1));
             (0..rank).map(|r| own[r].times(left[r]).times(right[r]).times(division.2)).collect()
@@ -113,12 +139,12 @@ impl<G: Number> Divides<G> for Rank<G> {
         let division = divisions[pick_of(pick, &sums)];
         let r = pick_of(pick, &terms(&division));
         let mut symbol = |part: Part, factors: &[G]| {
-            let (row, first, _) = chart.row(part);
-            let term = |(a, &x): (usize, &G)| x.times(factors[(first + a) * rank + r]);
-            first + pick_of(pick, &row.iter().enumerate().map(term).collect::<Vec<G>>())
+            let (row, symbols) = chart.row(part);
+            let term = |(a, &x): (usize, &G)| x.times(factors[symbols.symbol(a) * rank + r]);
+            symbols.symbol(pick_of(pick, &row.iter().enumerate().map(term).collect::<Vec<G>>()))
         };
-        let a = symbol(division.0, &self.left);
-        (division.0, a, symbol(division.1, &self.right))
+        let a = symbol(division.0, &self.factors.left);
+        (division.0, a, symbol(division.1, &self.factors.right))
     }
 }
 

@@ -1,19 +1,20 @@
 //! A chart of a group of sentences whose numbers and form of rules no longer matter.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use crate::numeric::parallel::prelude::*;
 
 use super::cells::Cells;
 use super::chart::{Chart, Core, Unary, accurate, inside, outside};
-use super::choices::{Choices, GroupChoices};
+use super::choices::{GroupChoices, Kept};
 use super::counts::{Collector, Counts, Importance, Nodes, Nothing};
-use super::dense::{self, Dense};
+use super::dense::{self, Dense, Squares, Weights};
 use super::derive::{Divides, Pick, derive};
-use super::listed::{self, Listed};
+use super::kept::{self, KeptDense};
+use super::listed::{self, Listed, RuleTable};
 use super::number::Number;
-use super::rank::{self, Rank};
+use super::rank::{self, Factors, Rank};
+use super::shared::Shared;
 use super::source::{Scores, Source};
 use crate::error::Result;
 use crate::model::{Closure, Hypertree, Rules, UnaryRules};
@@ -72,8 +73,10 @@ pub struct Task<'a, F: Real> {
     pub model: &'a Hypertree<F>,
     pub direction: &'a [(f64, &'a Hypertree<F>)],
     pub sentences: &'a [usize],
-    /// Randomly chosen symbols, and whether the values of all symbols are needed.
-    pub choices: Option<(&'a Arc<Choices>, bool)>,
+    /// Randomly chosen symbols.
+    pub choices: Option<Kept<'a>>,
+    /// Tables of rules that the charts of one or more batches share.
+    pub shared: &'a Shared,
 }
 
 impl<F: Real> Task<'_, F> {
@@ -117,6 +120,12 @@ fn converted<G: Number, F: Real>(mut values: Vec<G>) -> Vec<F> {
 impl<G: Number, F: Real> Rewards<G, F> for Dense<G> {
     fn gradient(&self, back: dense::Back<G>, chart: &Chart<G>) -> RuleGradient<F> {
         RuleGradient::Scores(converted(Dense::gradient(self, &back, chart)))
+    }
+}
+
+impl<G: Number, F: Real> Rewards<G, F> for KeptDense<G> {
+    fn gradient(&self, back: kept::Back<G>, chart: &Chart<G>) -> RuleGradient<F> {
+        RuleGradient::Scores(converted(KeptDense::gradient(self, &back, chart)))
     }
 }
 
@@ -202,11 +211,11 @@ impl<G: Number, C: Rewards<G, F>, F: Real> Pass<F> for Inside<G, C> {
 
     fn scores(&self, _: (&Hypertree<F>, usize), sentence: usize, i: usize, j: usize, bare: bool) -> Vec<f64> {
         let part = self.chart.cells.part(sentence, i, j);
-        let (row, first, scale) = self.chart.row(part);
+        let ((row, symbols), scale) = (self.chart.row(part), self.chart.scale(part));
         let row = if bare { self.chart.bare_row(part) } else { row };
         let mut scores = vec![f64::NEG_INFINITY; self.chart.symbols];
-        for (score, x) in scores[first..].iter_mut().zip(row) {
-            *score = x.ln() + scale;
+        for (at, x) in row.iter().enumerate() {
+            scores[symbols.symbol(at)] = x.ln() + scale;
         }
         scores
     }
@@ -253,10 +262,20 @@ pub fn pass<G: Number, F: Real>(
         Unary::new(closure, &closure_slopes(unary, &task.unary_slopes()))
     };
     let (unary, has_unary) = (model.unary().map(closure), model.unary().is_some());
-    let choices = task.choices.map(|(choices, full)| GroupChoices {
+    let symbols = model.symbols();
+    let set = if model.rules().per_sentence(symbols) { task.sentences[0] } else { 0 };
+    let dense = || task.shared.get(set, || Weights::<G>::new(&source));
+    // Unary rules give values to symbols that were not chosen.
+    let few = task.choices.filter(|kept| !kept.full && !has_unary);
+    let compact = few.is_some_and(|kept| match model.rules() {
+        Rules::Dense(_) => kept::pays(longest, symbols.heads, kept.choices.most()),
+        _ => true,
+    });
+    let choices = task.choices.map(|Kept { choices, full }| GroupChoices {
         choices: choices.clone(),
         sentences: task.sentences.to_vec(),
         full,
+        compact,
     });
     fn run<G: Number, F: Real, C: Rewards<G, F> + 'static>(
         source: &Source<'_>,
@@ -270,11 +289,18 @@ pub fn pass<G: Number, F: Real>(
         Ok(Box::new(Inside { chart, core }))
     }
     match model.rules() {
+        Rules::Dense(_) if compact => {
+            run(&source, KeptDense::new(symbols, dense(), longest), cells, unary, choices, clock)
+        }
         Rules::Dense(_) => {
-            run(&source, Dense::new(&source, longest, has_unary, parallel), cells, unary, choices, clock)
+            let table = dense();
+            let squares = task.shared.get(set, || Squares::new(symbols, &table.weights));
+            let core = Dense::new(symbols, (table, squares), longest, has_unary, parallel);
+            run(&source, core, cells, unary, choices, clock)
         }
         Rules::Sparse { rules, .. } => {
-            run(&source, Listed::new(&source, rules, longest), cells, unary, choices, clock)
+            let table = task.shared.get(set, || RuleTable::<G>::new(&source, rules));
+            run(&source, Listed::new(symbols, table, longest), cells, unary, choices, clock)
         }
         rules => {
             let collapse = purpose == Purpose::Sums
@@ -283,7 +309,9 @@ pub fn pass<G: Number, F: Real>(
                 && task.choices.is_none();
             let implicit = rules.is_empty();
             clock.check()?;
-            let core = Rank::new(&source, rules.rank().unwrap_or(1), has_unary, collapse, implicit, parallel);
+            let rank = rules.rank().unwrap_or(1);
+            let factors = (task.shared.get(set, || Factors::<G>::new(&source, rank)), rank);
+            let core = Rank::new(symbols, factors, has_unary, collapse, implicit, parallel);
             clock.check()?;
             run(&source, core, cells, unary, choices, clock)
         }

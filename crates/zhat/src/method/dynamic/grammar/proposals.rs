@@ -1,23 +1,17 @@
 //! Proposals for the choice of symbols: a logarithm for every symbol of every word and span.
+//!
+//! They are computed for one word or span at a time, because all of them take as much memory as a chart of all
+//! symbols.
 
-use super::source::{Scores, SpanScores};
 use crate::error::Result;
 use crate::method::dynamic::randomized::largest;
-use crate::model::Hypertree;
+use crate::model::{Hypertree, Spans};
 use crate::numeric::parallel::prelude::*;
 use crate::numeric::{Real, log_sum_exp};
 use crate::run::Clock;
 
 /// The logarithm of proposals that all others are negligible to.
 const ABOVE: f64 = 1e3;
-
-/// The local scores of every word and span of a batch, by sentence, first and last word.
-pub struct Local {
-    /// T.
-    pub positions: usize,
-    /// By sentence, first and last word; empty where there is no span.
-    pub logs: Vec<Vec<f64>>,
-}
 
 /// The logarithms of the weights with which the whole sentence has each head below its unary rules.
 fn roots<F: Real>(model: &Hypertree<F>, b: usize) -> Vec<f64> {
@@ -33,66 +27,80 @@ fn roots<F: Real>(model: &Hypertree<F>, b: usize) -> Vec<f64> {
     terms.iter().map(|terms| log_sum_exp(terms)).collect()
 }
 
-/// The scores of word i and of the spans that begin with it, by last word.
-fn from<F: Real>(model: &Hypertree<F>, b: usize, i: usize, clock: &Clock<'_>) -> Result<Vec<Vec<f64>>> {
-    let (symbols, length) = (model.symbols(), model.lengths()[b]);
-    let mut word = vec![0.0; symbols.tags];
-    Scores::word(model, b, i, &mut word);
-    let list: Vec<(usize, usize, usize)> = (i + 1..length).map(|j| (b, i, j)).collect();
-    let scores = Scores::spans(model, &list);
-    let mut rows = vec![word];
-    for (at, &(_, _, j)) in list.iter().enumerate() {
-        clock.check()?;
-        let mut row = match &scores {
-            SpanScores::None => vec![0.0; symbols.heads],
-            SpanScores::Each(each) => vec![each[at]; symbols.heads],
-            SpanScores::Rows(rows) => rows[at * symbols.heads..(at + 1) * symbols.heads].to_vec(),
-        };
-        if (i, j + 1) == (0, length) {
-            row.iter_mut().zip(roots(model, b)).for_each(|(x, root)| *x += root);
-        }
-        rows.push(row);
+/// The scores of the symbols of words i … j: their local proposals.
+pub fn local<F: Real>(model: &Hypertree<F>, (b, i, j): (usize, usize, usize)) -> Vec<f64> {
+    let (heads, t) = (model.symbols().heads, model.positions());
+    if i == j {
+        return model.word(b, i).iter().map(|x| x.to_f64()).collect();
     }
-    Ok(rows)
+    let at = (b * t + i) * t + j;
+    let mut row: Vec<f64> = match model.spans() {
+        Spans::None => vec![0.0; heads],
+        Spans::PerSpan(values) => vec![values[at].to_f64(); heads],
+        Spans::PerSymbol(values) => values[at * heads..][..heads].iter().map(|x| x.to_f64()).collect(),
+        Spans::Factored { .. } => (0..heads).map(|k| model.span(b, i, j, k)).collect(),
+    };
+    if (i, j + 1) == (0, model.lengths()[b]) {
+        row.iter_mut().zip(roots(model, b)).for_each(|(x, root)| *x += root);
+    }
+    row
 }
 
-impl Local {
-    pub fn new<F: Real>(model: &Hypertree<F>, clock: &Clock<'_>) -> Result<Self> {
-        let t = model.positions();
-        let starts: Vec<(usize, usize)> = model
-            .lengths()
-            .iter()
-            .enumerate()
-            .flat_map(|(b, &length)| (0..length).map(move |i| (b, i)))
-            .collect();
-        let rows: Vec<Vec<Vec<f64>>> =
-            starts.par_iter().map(|&(b, i)| from(model, b, i, clock)).collect::<Result<_>>()?;
-        let mut logs = vec![Vec::new(); model.batch() * t * t];
-        for ((b, i), rows) in starts.into_iter().zip(rows) {
-            rows.into_iter().enumerate().for_each(|(at, row)| logs[(b * t + i) * t + i + at] = row);
-        }
-        Ok(Local { positions: t, logs })
-    }
+/// Makes the `top` largest scores equal and far above all others that are possible, which become equal, too.
+pub fn uniform_tail(logs: &mut [f64], top: usize) {
+    let first = largest(logs, top);
+    logs.iter_mut().filter(|x| **x > f64::NEG_INFINITY).for_each(|x| *x = 0.0);
+    first.into_iter().for_each(|k| logs[k as usize] = ABOVE);
+}
 
-    /// The same with equal proposals for all symbols that are possible.
-    pub fn uniform(self, clock: &Clock<'_>) -> Result<Self> {
-        self.uniform_tail(0, clock)
-    }
+/// Every sentence with its first and last words of parts.
+pub fn parts<F: Real>(model: &Hypertree<F>) -> Vec<(usize, usize, usize)> {
+    let of =
+        |(b, &length): (usize, &usize)| (0..length).flat_map(move |i| (i..length).map(move |j| (b, i, j)));
+    model.lengths().iter().enumerate().flat_map(of).collect()
+}
 
-    /// The same with the `top` largest scores of each word and span far above all others, which are equal.
-    pub fn uniform_tail(mut self, top: usize, clock: &Clock<'_>) -> Result<Self> {
-        let change = |logs: &mut Vec<f64>| {
+/// The proposals of all words and spans of a batch.
+pub struct Stored {
+    /// T.
+    positions: usize,
+    /// By sentence, first and last word; empty where there is no span.
+    pub logs: Vec<Vec<f64>>,
+}
+
+impl Stored {
+    pub fn new<F: Real>(
+        model: &Hypertree<F>,
+        of: impl Fn((usize, usize, usize)) -> Vec<f64> + Sync,
+        clock: &Clock<'_>,
+    ) -> Result<Self> {
+        let (positions, parts) = (model.positions(), parts(model));
+        let one = |&part: &(usize, usize, usize)| {
             clock.check()?;
-            let first = largest(logs, top);
-            logs.iter_mut().filter(|x| **x > f64::NEG_INFINITY).for_each(|x| *x = 0.0);
-            first.into_iter().for_each(|k| logs[k as usize] = ABOVE);
-            Ok(())
+            Ok(of(part))
         };
-        self.logs.par_iter_mut().try_for_each(change)?;
-        Ok(self)
+        let rows: Vec<Vec<f64>> = parts.par_iter().map(one).collect::<Result<_>>()?;
+        let mut found = Stored { positions, logs: vec![Vec::new(); model.batch() * positions * positions] };
+        parts.into_iter().zip(rows).for_each(|(part, row)| *found.of_mut(part) = row);
+        Ok(found)
     }
 
-    /// Whether a symbol is one of the `top` of [`Local::uniform_tail`].
+    fn cell(&self, (b, i, j): (usize, usize, usize)) -> usize {
+        (b * self.positions + i) * self.positions + j
+    }
+
+    /// The proposals of words i … j.
+    pub fn of(&self, part: (usize, usize, usize)) -> &[f64] {
+        &self.logs[self.cell(part)]
+    }
+
+    /// The same, to be changed.
+    pub fn of_mut(&mut self, part: (usize, usize, usize)) -> &mut Vec<f64> {
+        let cell = self.cell(part);
+        &mut self.logs[cell]
+    }
+
+    /// Whether a symbol is one of the `top` of [`uniform_tail`].
     pub fn is_top(&self, cell: usize, symbol: u32) -> bool {
         self.logs[cell][symbol as usize] == ABOVE
     }

@@ -14,14 +14,16 @@
 //! whose rules k → a b need copies of a and b of the same kind. Time and memory are up to eight times those of
 //! [`RandomizedInside`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::Choices;
+use super::choices::{Choices, Kept};
 use super::pass::Purpose;
-use super::proposals::Local;
+use super::proposals::{self, Stored};
 use super::randomized::{RandomizedInside, SpanProposal};
+use super::shared::Shared;
 use super::solve::{Passes, solve_chosen};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
 use crate::error::{Error, Result};
@@ -174,7 +176,7 @@ fn of_copies<F: Real>(model: &Hypertree<F>) -> Result<Hypertree<F>> {
 }
 
 /// The chosen symbols as copies: kept ones as copy 0, drawn ones as copy 1.
-fn choices_of_copies(proposals: &Local, choices: &Choices) -> Arc<Choices> {
+fn choices_of_copies(proposals: &Stored, choices: &Choices) -> Arc<Choices> {
     let of = |(cell, chosen): (usize, &Chosen)| {
         let possible = proposals.logs[cell].iter().filter(|&&log| log > f64::NEG_INFINITY).count();
         let all = chosen.states.len() == possible;
@@ -198,14 +200,22 @@ impl<F: Passes> LogPartition<Hypertree<F>> for PublishedInside {
         let logs: Vec<Vec<f64>> = run.install(|| {
             let copies = of_copies(model)?;
             clock.check()?;
-            let proposals = selection.proposals(model, count, run, &clock)?;
+            let tail = |part: (usize, usize, usize)| {
+                let mut logs = proposals::local(model, part);
+                proposals::uniform_tail(&mut logs, selection.kept(count));
+                logs
+            };
+            let proposals = Stored::new(model, tail, &clock)?;
             let streams = Streams::new(run.seed(), "published inside");
+            let of = |part: (usize, usize, usize)| Cow::Borrowed(proposals.of(part));
+            let all = selection.choices(model, of, (self.replicates, count), &streams, &clock)?;
+            let shared = Shared::default();
             let one = |r: usize| {
                 clock.step("replicates", r, self.replicates)?;
-                let choices = selection.choices(&proposals, count, &streams, r, &clock)?;
-                let choices = choices_of_copies(&proposals, &choices);
+                let choices = choices_of_copies(&proposals, &all[r]);
                 clock.check()?;
-                let own = solve_chosen(&copies, &[], Purpose::Sums, None, Some((&choices, false)), &clock)?;
+                let kept = Kept { choices: &choices, full: false };
+                let own = solve_chosen(&copies, &[], Purpose::Sums, None, (Some(kept), &shared), &clock)?;
                 Ok(own.log_partition(model.batch()))
             };
             (0..self.replicates).map(one).collect::<Result<_>>()
@@ -233,8 +243,11 @@ impl<F: Real> Forecasts<Hypertree<F>> for PublishedInside {
         let own = self.unbiased().forecast(model, query, run);
         // Copies of a dense table of rules have eight times its size, all others at most four times.
         let factor = if matches!(model.rules(), Rules::Dense(_)) { 8.0 } else { 4.0 };
+        // The proposals are kept, to tell kept symbols from drawn ones.
+        let most = model.symbols().heads.max(model.symbols().tags) as f64;
+        let parts: f64 = model.lengths().iter().map(|&n| (n * (n + 1)) as f64 / 2.0).sum();
         Forecast {
-            bytes: factor * (own.bytes + model.bytes() as f64),
+            bytes: factor * (own.bytes + model.bytes() as f64) + parts * (most * 8.0 + 64.0),
             seconds: factor * own.seconds,
             promise: Promise::Heuristic,
         }

@@ -14,26 +14,34 @@
 //! Proposals: *uniform*; *uniform-tail*, in which the symbols with the largest scores are kept and the others are
 //! equal; *local*, the scores of words and spans; *two-pass*, inside times outside of a first
 //! pass with its own random numbers, 0.95 of it and 0.05 of *local*, which keeps it positive wherever it must
-//! be. Time per replicate T³·R + T²·K·R for rules of rank R, and T²·N for the proposal; *two-pass* adds one pass
-//! over all symbols, shared by the replicates. Guarantee of log Z: unbiased with replicates and Markov's lower
-//! bound; ratios (gradient, entropy) are right in the limit.
+//! be.
+//!
+//! Charts have rows of the chosen symbols only, and the weights of rules are computed once for all replicates. Time
+//! per replicate T³·R + T²·K·R for rules of rank R, T³·K³ for dense rules (by matrix products over all symbols,
+//! T³·N² + T²·N³, where these are faster; see `kept`), and T³ times the number of pairs with a kept left symbol for
+//! listed rules; T²·N for the choice. Memory T²·K beside the rules. *two-pass* adds one pass over all symbols, shared
+//! by the replicates, with the time and memory of an exact one. Unary rules give values to symbols that were not
+//! chosen, so with them charts have all symbols. Guarantee of log Z: unbiased with replicates and Markov's lower bound;
+//! ratios (gradient, entropy) are right in the limit.
 //!
 //! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML 2022,
 //! Algorithm 2.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::numeric::parallel::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::choices::Choices;
+use super::choices::{Choices, Kept};
 use super::counts::add_scaled;
 use super::derive::AtRandom;
 use super::divergence::additive;
 use super::pass::Purpose;
-use super::proposals::Local;
+use super::proposals::{self, Stored};
+use super::shared::Shared;
 use super::solve::{Passes, Solutions, solve_chosen};
-use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
+use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::method::dynamic::randomized::{Chosen, Selection, States, mixture};
@@ -44,8 +52,8 @@ use crate::options::{COUNT, INSIDE_UNIT, Options, Range, options};
 use crate::query::sequence::PathSamples;
 use crate::query::tree::{HypertreeGradient, ParseTree, SpanMarginals};
 use crate::query::{
-    Differentiable, Entropy, FactorMarginals, Forecast, Forecasts, LogPartition, Marginals, Operation, Query,
-    Sample, Tape, not_differentiable,
+    Differentiable, Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Operation, Query, Sample,
+    Tape, not_differentiable,
 };
 use crate::random::Streams;
 use crate::run::{Clock, Run};
@@ -145,58 +153,97 @@ impl<F: Real> Replicates<F> {
 }
 
 impl RandomizedInside {
+    /// The number of replicates: one if nothing is chosen at random.
+    pub(in crate::method::dynamic) fn replicate_count(&self) -> usize {
+        if self.selection == Selection::Top { 1 } else { self.replicates }
+    }
+
+    /// Whether all symbols are kept, and the exact pass can sum the symbols out once: rules have a rank, scores of
+    /// spans do not depend on the symbol, and the symbols are not asked for.
+    pub(super) fn keeps_all<F: Real>(&self, model: &Hypertree<F>, purpose: Purpose) -> bool {
+        let most = model.symbols().heads.max(model.symbols().tags);
+        let apart = model.rules().rank().is_some() && !model.spans().by_symbol() && model.unary().is_none();
+        apart && purpose == Purpose::Sums && self.states.of(most) >= most
+    }
+
     /// The number of symbols that `draws` keeps with certainty.
-    fn kept(&self, count: usize) -> usize {
+    pub(super) fn kept(&self, count: usize) -> usize {
         self.top.unwrap_or(count - 1).min(count - 1)
     }
 
-    pub(super) fn choices(
-        &self,
-        proposals: &Local,
-        count: usize,
-        streams: &Streams,
-        block: usize,
-        clock: &Clock<'_>,
-    ) -> Result<Arc<Choices>> {
-        let cells = proposals.logs.len();
-        let choose = |(at, logs): (usize, &Vec<f64>)| {
-            if logs.is_empty() {
-                return Ok(Chosen::default());
-            }
-            clock.check()?;
-            let mut random = streams.block((block * cells + at) as u64);
-            Ok(self.selection.choose(logs, count, self.kept(count), &mut random))
-        };
-        let chosen = proposals.logs.par_iter().enumerate().map(choose).collect::<Result<_>>()?;
-        Ok(Arc::new(Choices { positions: proposals.positions, chosen }))
-    }
-
-    /// The proposals: local, or of a first pass with its own random numbers.
-    pub(super) fn proposals<F: Passes>(
+    /// The choices of `number` replicates, with proposals for the symbols of a part.
+    pub(super) fn choices<'a, F: Real>(
         &self,
         model: &Hypertree<F>,
-        count: usize,
+        proposals: impl Fn((usize, usize, usize)) -> Cow<'a, [f64]> + Sync,
+        (number, count): (usize, usize),
+        streams: &Streams,
+        clock: &Clock<'_>,
+    ) -> Result<Vec<Arc<Choices>>> {
+        let (t, parts) = (model.positions(), proposals::parts(model));
+        let cells = model.batch() * t * t;
+        let choose = |&part: &(usize, usize, usize)| -> Result<(usize, Vec<Chosen>)> {
+            clock.check()?;
+            let ((b, i, j), logs) = (part, proposals(part));
+            let at = (b * t + i) * t + j;
+            let one = |r: usize| {
+                let mut random = streams.block((r * cells + at) as u64);
+                self.selection.choose(&logs, count, self.kept(count), &mut random)
+            };
+            Ok((at, (0..number).map(one).collect()))
+        };
+        let found: Vec<(usize, Vec<Chosen>)> = parts.par_iter().map(choose).collect::<Result<_>>()?;
+        let mut all = vec![vec![Chosen::default(); cells]; number];
+        for (at, own) in found {
+            own.into_iter().zip(&mut all).for_each(|(chosen, all)| all[at] = chosen);
+        }
+        Ok(all.into_iter().map(|chosen| Arc::new(Choices { positions: t, chosen })).collect())
+    }
+
+    /// The choices of the proposal distribution. That of the two-pass proposal has a first pass with its own
+    /// random numbers.
+    fn chosen<F: Passes>(
+        &self,
+        model: &Hypertree<F>,
+        (number, count): (usize, usize),
         run: &Run,
         clock: &Clock<'_>,
-    ) -> Result<Local> {
-        let local = Local::new(model, clock)?;
+    ) -> Result<Vec<Arc<Choices>>> {
+        let streams = Streams::new(run.seed(), "randomized inside");
+        let local =
+            |part: (usize, usize, usize)| -> Cow<'_, [f64]> { Cow::Owned(proposals::local(model, part)) };
+        let tail = |top: usize| {
+            move |part: (usize, usize, usize)| -> Cow<'_, [f64]> {
+                let mut logs = proposals::local(model, part);
+                proposals::uniform_tail(&mut logs, top);
+                Cow::Owned(logs)
+            }
+        };
         match self.proposal {
-            SpanProposal::Uniform => return local.uniform(clock),
-            SpanProposal::UniformTail => return local.uniform_tail(self.kept(count), clock),
-            SpanProposal::Local => return Ok(local),
+            SpanProposal::Local => return self.choices(model, local, (number, count), &streams, clock),
+            SpanProposal::Uniform => return self.choices(model, tail(0), (number, count), &streams, clock),
+            SpanProposal::UniformTail => {
+                return self.choices(model, tail(self.kept(count)), (number, count), &streams, clock);
+            }
             SpanProposal::TwoPass => {}
         }
-        let streams = Streams::new(run.seed(), "randomized inside first pass");
+        let first_streams = Streams::new(run.seed(), "randomized inside first pass");
         let first = RandomizedInside { selection: Selection::Threshold, ..*self };
-        let choices = first.choices(&local, count, &streams, 0, clock)?;
-        let solutions = solve_chosen(model, &[], Purpose::Symbols, None, Some((&choices, true)), clock)?;
-        let mut guided = Local { positions: local.positions, logs: local.logs.clone() };
+        let choices = first.choices(model, local, (1, count), &first_streams, clock)?;
+        let kept = choices.first().map(|choices| Kept { choices, full: true });
+        let solutions = solve_chosen(model, &[], Purpose::Symbols, None, (kept, &Shared::default()), clock)?;
+        let mut guided = Stored::new(model, |_| Vec::new(), clock)?;
         let mut mix = |b: usize, i: usize, j: usize, logs: Vec<f64>| {
-            let at = (b * local.positions + i) * local.positions + j;
-            guided.logs[at] = mixture(logs, &local.logs[at], GUIDED);
+            *guided.of_mut((b, i, j)) = mixture(logs, &proposals::local(model, (b, i, j)), GUIDED);
         };
         solutions.importance(model, &mut mix, clock)?;
-        Ok(guided)
+        drop(solutions);
+        // Sentences without a tree of chosen symbols have no first pass.
+        let of = |part: (usize, usize, usize)| match guided.of(part) {
+            [] => local(part),
+            logs => Cow::Borrowed(logs),
+        };
+        self.choices(model, of, (number, count), &streams, clock)
     }
 
     /// The estimates of all replicates; `purpose` is that of their charts, which are dropped if it is `None`.
@@ -210,17 +257,16 @@ impl RandomizedInside {
     ) -> Result<Replicates<F>> {
         let symbols = model.symbols();
         let count = self.states.of(symbols.heads.max(symbols.tags));
-        let proposals = self.proposals(model, count, run, clock)?;
-        let streams = Streams::new(run.seed(), "randomized inside");
-        let number = if self.selection == Selection::Top { 1 } else { self.replicates };
+        let number = self.replicate_count();
+        let (all, shared) = (self.chosen(model, (number, count), run, clock)?, Shared::default());
         let mut found = Replicates { choices: Vec::new(), solutions: Vec::new(), logs: Vec::new(), count };
-        for r in 0..number {
+        for (r, choices) in all.into_iter().enumerate() {
             clock.step("replicates", r, number)?;
-            let choices = self.choices(&proposals, count, &streams, r, clock)?;
             let along = [(1.0, model)];
             let direction = if direction { &along[..] } else { &[] };
             let goal = purpose.unwrap_or(Purpose::Sums);
-            let own = solve_chosen(model, direction, goal, None, Some((&choices, false)), clock)?;
+            let kept = (!self.keeps_all(model, goal)).then_some(Kept { choices: &choices, full: false });
+            let own = solve_chosen(model, direction, goal, None, (kept, &shared), clock)?;
             found.logs.push(own.log_partition(model.batch()));
             found.choices.push(choices);
             if purpose.is_some() {
@@ -241,7 +287,11 @@ impl RandomizedInside {
         self.check()?;
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, query, run).bytes)?;
-        let purpose = (query != Query::LogPartition).then_some(Purpose::Symbols);
+        let purpose = match query {
+            Query::LogPartition => None,
+            Query::FactorMarginals | Query::Entropy => Some(Purpose::Sums),
+            _ => Some(Purpose::Symbols),
+        };
         let (value, guarantees, count) = run.install(|| {
             let found = self.estimates(model, direction, purpose, run, &clock)?;
             let missed = (0..model.batch()).all(|b| found.log_partition(b) == f64::NEG_INFINITY);
@@ -272,7 +322,7 @@ impl RandomizedInside {
         };
         let mut diagnostics = Diagnostics::new(NAME)
             .note("states", count)
-            .note("replicates", if self.selection == Selection::Top { 1 } else { self.replicates })
+            .note("replicates", self.replicate_count())
             .note("precision", F::NAME);
         diagnostics.rounding = super::rounding(model);
         diagnostics.seconds = clock.seconds();
@@ -335,6 +385,9 @@ impl<F: Passes> FactorMarginals<Hypertree<F>> for RandomizedInside {
 impl<F: Passes> Entropy<Hypertree<F>> for RandomizedInside {
     /// log Ẑ − Ê\[score\].
     fn entropy(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
+        self.check()?;
+        // Rules of rank R become a table.
+        run.require_memory(NAME, self.forecast(model, Query::Entropy, run).bytes)?;
         let own = additive(model);
         self.answer(&own, Query::Entropy, true, run, |found, _| {
             let means: Vec<Vec<f64>> = found.solutions.iter().map(|own| own.means(model.batch())).collect();
@@ -413,31 +466,5 @@ impl<F: Passes> Differentiable<Hypertree<F>> for RandomizedInside {
             Ok(vec![run.install(|| gradient(&model, &found, cotangent, &clock))?])
         };
         Ok((values, Tape::new(vjp)))
-    }
-}
-
-impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
-    fn forecast(&self, model: &Hypertree<F>, query: Query, run: &Run) -> Forecast {
-        let exact = super::InsideOutside::default().forecast(model, query, run);
-        let symbols = model.symbols();
-        let most = symbols.heads.max(symbols.tags) as f64;
-        let share = (self.states.of(symbols.heads.max(symbols.tags)) as f64 / most).min(1.0);
-        let cells: f64 =
-            model.lengths().iter().map(|&length| (length as f64).powi(2) / 2.0 + length as f64).sum();
-        let kept = if query == Query::LogPartition { 1.0 } else { self.replicates as f64 };
-        let rank = model.rules().rank().unwrap_or(1) as f64;
-        let chart = cells * (most + 3.0 * rank) * 8.0;
-        let proposals = cells * most * 16.0;
-        let whole = if self.proposal == SpanProposal::TwoPass { 1.0 } else { 0.0 };
-        let each = exact.seconds * share + cells * most * 2e-8;
-        let promise = match (self.selection.is_unbiased(), query) {
-            (true, Query::LogPartition | Query::Sample(_)) => Promise::Unbiased,
-            _ => Promise::Heuristic,
-        };
-        Forecast {
-            bytes: exact.bytes + kept * (chart + exact.bytes) + proposals,
-            seconds: whole * 3.0 * exact.seconds + self.replicates as f64 * each + 1e-4,
-            promise,
-        }
     }
 }

@@ -10,6 +10,8 @@
 //! better: inducing probabilistic context-free grammars with many symbols*, NAACL 2021, and S. Yang, W. Liu, K.
 //! Tu, *Dynamic programming in rank space*, NAACL 2022.
 
+use std::sync::Arc;
+
 use crate::numeric::parallel::prelude::*;
 
 use super::cells::{Part, Span};
@@ -22,21 +24,28 @@ use crate::model::Symbols;
 use crate::numeric::{Matrix, filled};
 
 /// The three factors, each divided by the largest number of its column; the columns' scales are in the heads.
+pub struct Factors<G> {
+    /// N×R, S×R and S×R.
+    pub heads: Vec<G>,
+    pub left: Vec<G>,
+    pub right: Vec<G>,
+    /// ln of the scale of the heads.
+    shift: f64,
+    /// ln of a lower bound on products of factors that are not 0.
+    least: f64,
+}
+
+/// Rules of rank R and sums over the parts of a chart.
 pub struct Rank<G> {
     rank: usize,
     symbols: Symbols,
     /// The first symbol of words, and their number.
     tags: (usize, usize),
-    /// N×R, S×R and S×R.
-    pub heads: Vec<G>,
-    pub left: Vec<G>,
-    pub right: Vec<G>,
+    pub factors: Arc<Factors<G>>,
     /// R×R each, headᵀ·left and headᵀ·right, if collapsed.
     collapsed: Option<[Vec<G>; 2]>,
-    /// ln of the scale of the heads, for each head or row number.
+    /// ln of the scale of the heads, for each head or row number; empty if it is 0.
     shifts: Vec<f64>,
-    /// ln of a lower bound on products of factors that are not 0.
-    least: f64,
     /// L and R of every word and span, and Y of every span.
     word_sides: [Vec<G>; 2],
     span_sides: [Vec<G>; 2],
@@ -96,19 +105,9 @@ fn factor<G: Number>(source: &Source<'_>, which: usize, rows: usize, rank: usize
     (values, top, least)
 }
 
-impl<G: Number> Rank<G> {
-    /// The rules of a group of sentences. `collapse` if scores of spans do not depend on the symbol, there are
-    /// no unary rules and the symbols of spans are not asked for; `implicit` if every rule has score 0.
-    pub fn new(
-        source: &Source<'_>,
-        rank: usize,
-        unary: bool,
-        collapse: bool,
-        implicit: bool,
-        parallel: bool,
-    ) -> Self {
-        let symbols = source.scores.symbols();
-        let Symbols { all, heads: count, tags } = symbols;
+impl<G: Number> Factors<G> {
+    pub fn new(source: &Source<'_>, rank: usize) -> Self {
+        let Symbols { all, heads: count, .. } = source.scores.symbols();
         let (mut heads, top_heads, least_head) = factor::<G>(source, 0, count, rank);
         let (left, top_left, least_left) = factor::<G>(source, 1, all, rank);
         let (right, top_right, least_right) = factor::<G>(source, 2, all, rank);
@@ -123,27 +122,40 @@ impl<G: Number> Rank<G> {
         for row in heads.chunks_exact_mut(rank) {
             row.iter_mut().zip(&scales).for_each(|(x, &scale)| *x = x.times(scale));
         }
+        Factors { heads, left, right, shift, least }
+    }
+}
+
+impl<G: Number> Rank<G> {
+    /// The rules of a group of sentences. `collapse` if scores of spans do not depend on the symbol, there are
+    /// no unary rules and the symbols of spans are not asked for; `implicit` if every rule has score 0.
+    pub fn new(
+        symbols: Symbols,
+        (factors, rank): (Arc<Factors<G>>, usize),
+        unary: bool,
+        collapse: bool,
+        implicit: bool,
+        parallel: bool,
+    ) -> Self {
+        let Symbols { all, heads: count, tags } = symbols;
         let collapsed = collapse.then(|| {
             let side = |values: &[G]| {
                 let mut product = vec![G::ZERO; rank * rank];
                 let values = Matrix::row_major(&values[..count * rank], count, rank);
-                let heads = Matrix::row_major(&heads, count, rank).transposed();
+                let heads = Matrix::row_major(&factors.heads, count, rank).transposed();
                 G::multiply(heads, values, &mut product, false, parallel);
                 product
             };
-            [side(&left), side(&right)]
+            [side(&factors.left), side(&factors.right)]
         });
         let size = if collapse { rank } else { count };
         Rank {
             rank,
             symbols,
             tags: if unary { (0, all) } else { (all - tags, tags) },
-            heads,
-            left,
-            right,
+            shifts: if factors.shift == 0.0 { Vec::new() } else { vec![factors.shift; size] },
+            factors,
             collapsed,
-            least,
-            shifts: if shift == 0.0 { Vec::new() } else { vec![shift; size] },
             word_sides: [Vec::new(), Vec::new()],
             span_sides: [Vec::new(), Vec::new()],
             sums: Vec::new(),
@@ -180,7 +192,7 @@ impl<G: Number> Rank<G> {
         match &self.collapsed {
             Some(sides) => Matrix::row_major(&sides[which], self.rank, self.rank),
             None => {
-                let values = if which == 0 { &self.left } else { &self.right };
+                let values = if which == 0 { &self.factors.left } else { &self.factors.right };
                 Matrix::row_major(&values[..self.symbols.heads * self.rank], self.symbols.heads, self.rank)
             }
         }
@@ -188,13 +200,13 @@ impl<G: Number> Rank<G> {
 
     /// The matrix from rows of words to L or R.
     fn of_words(&self, which: usize) -> Matrix<'_, G> {
-        let values = if which == 0 { &self.left } else { &self.right };
+        let values = if which == 0 { &self.factors.left } else { &self.factors.right };
         let (first, count) = self.tags;
         Matrix::row_major(&values[first * self.rank..(first + count) * self.rank], count, self.rank)
     }
 
     fn all_heads(&self) -> Matrix<'_, G> {
-        Matrix::row_major(&self.heads, self.symbols.heads, self.rank)
+        Matrix::row_major(&self.factors.heads, self.symbols.heads, self.rank)
     }
 }
 
@@ -216,7 +228,7 @@ impl<G: Number> Core<G> for Rank<G> {
     }
 
     fn least(&self) -> f64 {
-        self.least
+        self.factors.least
     }
 
     fn words_known(&mut self, chart: &Chart<G>) {
@@ -224,8 +236,9 @@ impl<G: Number> Core<G> for Rank<G> {
             let places = word_spans(chart);
             for which in 0..2 {
                 self.word_sides[which] = self.sides_of(chart, which, &places);
-                self.span_sides[which] = Vec::new();
+                self.span_sides[which] = Vec::with_capacity(chart.cells.span_count() * self.rank);
             }
+            self.sums = Vec::with_capacity(chart.cells.span_count() * self.rank);
             return;
         }
         let (count, spans) = (chart.cells.word_count(), chart.cells.span_count());
@@ -251,9 +264,10 @@ impl<G: Number> Core<G> for Rank<G> {
         match (&self.collapsed, chart.few()) {
             (Some(_), _) => rows.copy_from_slice(&sums),
             (None, Some(choices)) => {
-                for_rows(rows, self.symbols.heads, &mut vec![(); list.len()], |at, row, ()| {
-                    for &k in &choices.of(list[at]).states {
-                        row[k as usize] = G::dot(self.row(&self.heads, k as usize), self.row(&sums, at));
+                for_rows(rows, chart.size, &mut vec![(); list.len()], |at, row, ()| {
+                    for (place, &k) in choices.of(list[at]).states.iter().enumerate() {
+                        let to = if choices.compact { place } else { k as usize };
+                        row[to] = G::dot(self.row(&self.factors.heads, k as usize), self.row(&sums, at));
                     }
                 });
             }
@@ -288,7 +302,7 @@ impl<G: Number> Core<G> for Rank<G> {
         if self.collapsed.is_none() {
             return row.to_vec();
         }
-        (0..self.symbols.heads).map(|k| G::dot(self.row(&self.heads, k), row)).collect()
+        (0..self.symbols.heads).map(|k| G::dot(self.row(&self.factors.heads, k), row)).collect()
     }
 
     fn back(&self, chart: &Chart<G>) -> Back<G> {
@@ -298,7 +312,7 @@ impl<G: Number> Core<G> for Rank<G> {
             word_sides: [zeros(words), zeros(words)],
             span_sides: [zeros(spans), zeros(spans)],
             sums: zeros(spans),
-            heads: zeros(self.heads.len()),
+            heads: zeros(self.factors.heads.len()),
         }
     }
 
@@ -308,7 +322,7 @@ impl<G: Number> Core<G> for Rank<G> {
             return;
         }
         for (k, &x) in derivative.iter().enumerate().filter(|(_, x)| !x.is_zero()) {
-            G::add_scaled(to, x, self.row(&self.heads, k));
+            G::add_scaled(to, x, self.row(&self.factors.heads, k));
             G::add_scaled(&mut back.heads[k * self.rank..(k + 1) * self.rank], x, row);
         }
     }
@@ -323,12 +337,15 @@ impl<G: Number> Core<G> for Rank<G> {
             for_rows(own, self.rank, &mut vec![(); list.len()], |at, out, ()| {
                 self.side_derivative(back, chart, which, list[at], out);
             });
-            let own = Matrix::row_major(
-                &sides[start * self.rank..start * self.rank + length],
-                list.len(),
-                self.rank,
-            );
-            G::multiply(own, self.of_spans(which).transposed(), rows, which == 1, self.parallel);
+            let own = &sides[start * self.rank..start * self.rank + length];
+            // Unary rules make chosen symbols of others, so all derivatives are needed.
+            match chart.compact() {
+                Some(choices) => self.to_chosen(choices, which, list, own, 0, rows),
+                None => {
+                    let own = Matrix::row_major(own, list.len(), self.rank);
+                    G::multiply(own, self.of_spans(which).transposed(), rows, which == 1, self.parallel);
+                }
+            }
             back.span_sides[which] = sides;
         }
     }
@@ -342,12 +359,12 @@ impl<G: Number> Core<G> for Rank<G> {
             return;
         }
         if let Some(choices) = chart.few() {
-            let heads = self.symbols.heads;
             for (at, &span) in list.iter().enumerate() {
                 let to = (start + at) * self.rank..(start + at + 1) * self.rank;
-                for &k in &choices.of(span).states {
-                    let (k, x) = (k as usize, sums[at * heads + k as usize]);
-                    G::add_scaled(&mut back.sums[to.clone()], x, self.row(&self.heads, k));
+                for (place, &k) in choices.of(span).states.iter().enumerate() {
+                    let from = if choices.compact { place } else { k as usize };
+                    let (k, x) = (k as usize, sums[at * chart.size + from]);
+                    G::add_scaled(&mut back.sums[to.clone()], x, self.row(&self.factors.heads, k));
                     let own = &self.sums[to.clone()];
                     G::add_scaled(&mut back.heads[k * self.rank..(k + 1) * self.rank], x, own);
                 }
@@ -368,8 +385,7 @@ impl<G: Number> Core<G> for Rank<G> {
             for_rows(&mut sides, self.rank, &mut vec![(); places.len()], |at, out, ()| {
                 self.side_derivative(back, chart, which, places[at], out);
             });
-            // Unary rules make chosen symbols of others, so all derivatives are needed.
-            match chart.few().filter(|_| chart.unary.is_none()) {
+            match chart.compact() {
                 Some(choices) => {
                     self.to_chosen(choices, which, &places, &sides, self.symbols.first_tag(), rows)
                 }
@@ -409,8 +425,8 @@ fn word_spans<G>(chart: &Chart<G>) -> Vec<Span> {
 
 /// Sums over chosen symbols.
 impl<G: Number> Rank<G> {
-    fn factors(&self, which: usize, k: usize) -> &[G] {
-        self.row(if which == 0 { &self.left } else { &self.right }, k)
+    fn side_factors(&self, which: usize, k: usize) -> &[G] {
+        self.row(if which == 0 { &self.factors.left } else { &self.factors.right }, k)
     }
 
     /// L or R of parts whose rows have few numbers that are not 0.
@@ -418,15 +434,15 @@ impl<G: Number> Rank<G> {
         let mut sides = vec![G::ZERO; list.len() * self.rank];
         for_rows(&mut sides, self.rank, &mut vec![(); list.len()], |at, out, ()| {
             let Span { sentence, first, last } = list[at];
-            let (row, offset, _) = chart.row(chart.cells.part(sentence, first, last));
+            let (row, symbols) = chart.row(chart.cells.part(sentence, first, last));
             for (k, &x) in row.iter().enumerate().filter(|(_, x)| !x.is_zero()) {
-                G::add_scaled(out, x, self.factors(which, offset + k));
+                G::add_scaled(out, x, self.side_factors(which, symbols.symbol(k)));
             }
         });
         sides
     }
 
-    /// Adds the derivatives with respect to the chosen symbols of rows; the symbols of words begin at `first`.
+    /// Adds the derivatives with respect to rows of chosen symbols; the symbols of words begin at `first`.
     fn to_chosen(
         &self,
         choices: &GroupChoices,
@@ -438,10 +454,8 @@ impl<G: Number> Rank<G> {
     ) {
         let size = rows.len() / list.len().max(1);
         for_rows(rows, size, &mut vec![(); list.len()], |at, row, ()| {
-            for &k in &choices.of(list[at]).states {
-                let x = G::dot(self.factors(which, first + k as usize), self.row(sides, at));
-                let to = &mut row[k as usize];
-                *to = to.plus(x);
+            for (to, &k) in row.iter_mut().zip(&choices.of(list[at]).states) {
+                *to = to.plus(G::dot(self.side_factors(which, first + k as usize), self.row(sides, at)));
             }
         });
     }
@@ -482,9 +496,9 @@ impl<G: Number> Rank<G> {
         let spans =
             (0..chart.cells.span_count()).map(|at| (Part::Span(at), self.row(&back.span_sides[which], at)));
         for (part, derivative) in words.chain(spans) {
-            let (row, first, _) = chart.row(part);
+            let (row, symbols) = chart.row(part);
             for (k, &x) in row.iter().enumerate().filter(|(_, x)| !x.is_zero()) {
-                let at = first + k;
+                let at = symbols.symbol(k);
                 G::add_scaled(&mut out[at * rank..(at + 1) * rank], x, derivative);
             }
         }
@@ -495,7 +509,7 @@ impl<G: Number> Rank<G> {
     pub fn gradient(&self, mut back: Back<G>, chart: &Chart<G>) -> [Vec<G>; 3] {
         let (count, rank) = (self.symbols.heads, self.rank);
         let (words, spans) = (chart.cells.word_count(), chart.cells.span_count());
-        let mut sides = [filled(G::ZERO, self.left.len()), filled(G::ZERO, self.right.len())];
+        let mut sides = [filled(G::ZERO, self.factors.left.len()), filled(G::ZERO, self.factors.right.len())];
         let (first, tags) = self.tags;
         for (which, out) in sides.iter_mut().enumerate() {
             if chart.few().is_some() {
@@ -518,7 +532,7 @@ impl<G: Number> Rank<G> {
             G::multiply(rows, derivative, &mut product, false, self.parallel);
             let product = Matrix::row_major(&product, rank, rank);
             G::multiply(self.all_heads(), product, part, true, self.parallel);
-            let values = if which == 0 { &self.left } else { &self.right };
+            let values = if which == 0 { &self.factors.left } else { &self.factors.right };
             let values = Matrix::row_major(&values[..count * rank], count, rank);
             G::multiply(values, product.transposed(), &mut back.heads, true, self.parallel);
         }
@@ -526,9 +540,9 @@ impl<G: Number> Rank<G> {
         let weigh = |out: &mut [G], weights: &[G]| {
             out.par_iter_mut().zip(weights).for_each(|(x, &weight)| *x = x.times(weight));
         };
-        weigh(&mut back.heads, &self.heads);
-        weigh(&mut left, &self.left);
-        weigh(&mut right, &self.right);
+        weigh(&mut back.heads, &self.factors.heads);
+        weigh(&mut left, &self.factors.left);
+        weigh(&mut right, &self.factors.right);
         [back.heads, left, right]
     }
 }

@@ -21,11 +21,12 @@ use std::sync::Arc;
 
 use crate::numeric::parallel::prelude::*;
 
-use super::choices::Choices;
+use super::choices::{Choices, Kept};
 use super::counts::{add_scaled, zero_gradient};
 use super::derive::Largest;
 use super::pass::Purpose;
-use super::solve::{Passes, filled, solve_chosen};
+use super::shared::Shared;
+use super::solve::{Passes, filled, solve, solve_chosen};
 use super::source::{Scores, SpanScores};
 use super::{InsideOutside, NAME, some_tree};
 use crate::error::{Error, Result};
@@ -198,10 +199,11 @@ impl<F: Passes> Relaxation<F> {
     ) -> Result<(NodeNumbers<F>, Vec<Option<ParseTree>>)> {
         let (noisy, ones) = (self.noisy_model(s, choices)?, vec![1.0; self.model.batch()]);
         let weightless = choices.map(without_weights);
-        let few = weightless.as_ref().map(|choices| (choices, false));
-        let solutions = solve_chosen(&noisy, &[], Purpose::Sums, Some(&ones), few, clock)?;
+        let few = weightless.as_ref().map(|choices| Kept { choices, full: false });
+        let shared = Shared::default();
+        let solutions = solve_chosen(&noisy, &[], Purpose::Sums, Some(&ones), (few, &shared), clock)?;
         let gradient = solutions.gradient(&noisy, &noisy, &ones, clock)?;
-        let best = solve_chosen(&noisy, &[], Purpose::Best, None, few, clock)?;
+        let best = solve_chosen(&noisy, &[], Purpose::Best, None, (few, &shared), clock)?;
         let tree = |b: usize| {
             let nodes = best.tree(&noisy, b, &mut Largest).filter(|nodes| !nodes.is_empty())?;
             Some(ParseTree { score: self.model.score(b, &nodes), nodes })
@@ -231,8 +233,9 @@ impl<F: Passes> Relaxation<F> {
         let direction = [(largest, &unit)];
         let noisy = self.noisy_model(s, choices)?;
         let weightless = choices.map(without_weights);
-        let few = weightless.as_ref().map(|choices| (choices, false));
-        let solutions = solve_chosen(&noisy, &direction, Purpose::Sums, None, few, clock)?;
+        let few = weightless.as_ref().map(|choices| Kept { choices, full: false });
+        let solutions =
+            solve_chosen(&noisy, &direction, Purpose::Sums, None, (few, &Shared::default()), clock)?;
         solutions.vjp(&noisy, &direction, &factors, clock).map(Some)
     }
 
@@ -358,7 +361,7 @@ impl InsideOutside {
         let mut values = vec![F::default(); shape.iter().product()];
         let mut hard = vec![Vec::new(); model.batch()];
         run.install(|| {
-            let possible = solve_chosen(model, &[], Purpose::Sums, None, None, &clock)?;
+            let possible = solve(model, &[], Purpose::Sums, None, &clock)?;
             some_tree(&possible.log_partition(model.batch()))?;
             for s in 0..count {
                 clock.step("samples", s, count)?;

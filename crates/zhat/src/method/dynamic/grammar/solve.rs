@@ -1,16 +1,16 @@
 //! Charts of all sentences of a batch, with numbers that are wide enough for each.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::numeric::parallel::prelude::*;
 
 use super::cells::Cells;
-use super::choices::Choices;
+use super::choices::Kept;
 use super::counts::{Counts, add_all, zero_gradient};
 use super::free::{self, Free};
 use super::number::{Dual, Max, Number, Wide};
 use super::pass::{Pass, Purpose, Task, pass};
+use super::shared::Shared;
 use super::source::Direction;
 use crate::error::Result;
 use crate::model::Hypertree;
@@ -19,7 +19,7 @@ use crate::query::tree::HypertreeGradient;
 use crate::run::Clock;
 
 /// Sentences that share a chart.
-const GROUP: usize = 64;
+pub const GROUP: usize = 64;
 
 /// The chart of some sentences.
 pub struct Solution<F: Real> {
@@ -29,6 +29,8 @@ pub struct Solution<F: Real> {
     pub pass: Box<dyn Pass<F>>,
     /// Their expected numbers, if they were asked for and are known already.
     counts: Option<Counts<F>>,
+    /// For later passes, which make no tables.
+    shared: Shared,
 }
 
 /// The charts of a batch.
@@ -42,16 +44,16 @@ pub fn solve<F: Passes>(
     factors: Option<&[f64]>,
     clock: &Clock<'_>,
 ) -> Result<Solutions<F>> {
-    solve_chosen(model, direction, purpose, factors, None, clock)
+    solve_chosen(model, direction, purpose, factors, (None, &Shared::default()), clock)
 }
 
-/// The same with randomly chosen symbols; the flag says whether the values of all symbols are needed.
+/// The same with randomly chosen symbols, and tables of rules that may be known already.
 pub fn solve_chosen<F: Passes>(
     model: &Hypertree<F>,
     direction: &Direction<'_, F>,
     purpose: Purpose,
     factors: Option<&[f64]>,
-    choices: Option<(&Arc<Choices>, bool)>,
+    (choices, shared): (Option<Kept<'_>>, &Shared),
     clock: &Clock<'_>,
 ) -> Result<Solutions<F>> {
     // Sentences of similar length share a chart, if they share the rules.
@@ -62,7 +64,7 @@ pub fn solve_chosen<F: Passes>(
     let done = AtomicUsize::new(0);
     let work = |group: &&[usize]| -> Result<Vec<Solution<F>>> {
         clock.step("sentences", done.fetch_add(group.len(), Ordering::Relaxed), model.batch())?;
-        solve_group(model, direction, purpose, factors, choices, group, groups.len() == 1, clock)
+        solve_group(model, direction, purpose, factors, (choices, shared), group, groups.len() == 1, clock)
     };
     let found: Vec<Vec<Solution<F>>> = match groups.len() {
         1 => groups.iter().map(work).collect::<Result<_>>()?,
@@ -125,7 +127,7 @@ fn solve_group<F: Passes>(
     direction: &Direction<'_, F>,
     purpose: Purpose,
     factors: Option<&[f64]>,
-    choices: Option<(&Arc<Choices>, bool)>,
+    (choices, shared): (Option<Kept<'_>>, &Shared),
     group: &[usize],
     parallel: bool,
     clock: &Clock<'_>,
@@ -137,9 +139,15 @@ fn solve_group<F: Passes>(
     };
     if direction.is_empty() && choices.is_none() && free::applies(model, purpose) {
         let sentences = group.to_vec();
-        let found = Free::new(&Task { model, direction, sentences: group, choices }, clock)?;
+        let found = Free::new(&Task { model, direction, sentences: group, choices, shared }, clock)?;
         let active = vec![true; sentences.len()];
-        return Ok(vec![Solution { sentences, active, pass: Box::new(found), counts: None }]);
+        return Ok(vec![Solution {
+            sentences,
+            active,
+            pass: Box::new(found),
+            counts: None,
+            shared: Shared::default(),
+        }]);
     }
     let (mut pending, mut solutions) = (group.to_vec(), Vec::new());
     for (stage, make) in stages.iter().enumerate() {
@@ -147,7 +155,7 @@ fn solve_group<F: Passes>(
         if sentences.is_empty() {
             break;
         }
-        let task = Task { model, direction, sentences: &sentences, choices };
+        let task = Task { model, direction, sentences: &sentences, choices, shared };
         let found = make(&task, purpose, parallel, clock)?;
         let last = stage + 1 == stages.len();
         let (mut active, mut counts) = (found.large().to_vec(), None);
@@ -172,20 +180,21 @@ fn solve_group<F: Passes>(
             active.fill(true);
         }
         pending = sentences.iter().zip(&active).filter(|(_, fine)| !**fine).map(|(&b, _)| b).collect();
-        solutions.push(Solution { sentences, active, pass: found, counts });
+        solutions.push(Solution { sentences, active, pass: found, counts, shared: Shared::default() });
     }
     Ok(solutions)
 }
 
 /// The chart of the best tree of one sentence.
 pub fn best_of<F: Passes>(model: &Hypertree<F>, b: usize, clock: &Clock<'_>) -> Result<Box<dyn Pass<F>>> {
-    let task = Task { model, direction: &[], sentences: &[b], choices: None };
+    let shared = &Shared::default();
+    let task = Task { model, direction: &[], sentences: &[b], choices: None, shared };
     F::best()[0](&task, Purpose::Best, true, clock)
 }
 
 impl<F: Real> Solution<F> {
     fn task<'a>(&'a self, model: &'a Hypertree<F>, direction: &'a Direction<'a, F>) -> Task<'a, F> {
-        Task { model, direction, sentences: &self.sentences, choices: None }
+        Task { model, direction, sentences: &self.sentences, choices: None, shared: &self.shared }
     }
 
     /// The factors of its sentences; 0 for those that it is not accurate for.

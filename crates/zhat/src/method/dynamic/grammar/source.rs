@@ -14,6 +14,10 @@ pub trait Scores: Sync {
     fn symbols(&self) -> Symbols;
     /// The scores of the tags of a word.
     fn word(&self, b: usize, i: usize, out: &mut [f64]);
+    /// The scores of the tags of a word at some places.
+    fn chosen_of_word(&self, b: usize, i: usize, places: &[u32], out: &mut [f64]);
+    /// The scores of a span with some heads.
+    fn chosen_of_span(&self, span: (usize, usize, usize), heads: &[u32], out: &mut [f64]);
     /// The scores of roots.
     fn root(&self, b: usize, out: &mut [f64]);
     /// The scores of several spans: nothing, one number each, or a row for every span.
@@ -71,6 +75,15 @@ impl<F: Real> Scores for Hypertree<F> {
 
     fn word(&self, b: usize, i: usize, out: &mut [f64]) {
         copy(Hypertree::word(self, b, i), out);
+    }
+
+    fn chosen_of_word(&self, b: usize, i: usize, places: &[u32], out: &mut [f64]) {
+        let own = Hypertree::word(self, b, i);
+        out.iter_mut().zip(places).for_each(|(out, &place)| *out = own[place as usize].to_f64());
+    }
+
+    fn chosen_of_span(&self, (b, i, j): (usize, usize, usize), heads: &[u32], out: &mut [f64]) {
+        out.iter_mut().zip(heads).for_each(|(out, &k)| *out = self.span(b, i, j, k as usize));
     }
 
     fn root(&self, b: usize, out: &mut [f64]) {

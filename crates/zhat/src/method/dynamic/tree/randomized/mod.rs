@@ -45,7 +45,7 @@ use self::pass::{ArcSums, Links};
 use crate::error::{Error, Result};
 use crate::method::dynamic::RandomizedInside;
 use crate::method::dynamic::grammar::randomized::NAME;
-use crate::method::dynamic::randomized::{LogEstimates, Selection};
+use crate::method::dynamic::randomized::LogEstimates;
 use crate::model::DependencyTree;
 use crate::numeric::Real;
 use crate::random::Streams;
@@ -93,10 +93,6 @@ impl RandomizedInside {
     /// K for a batch of sentences.
     fn heads_kept<F: Real>(&self, model: &DependencyTree<F>) -> usize {
         self.states.of(model.lengths().iter().copied().max().unwrap_or(1))
-    }
-
-    fn replicate_count(&self) -> usize {
-        if self.selection == Selection::Top { 1 } else { self.replicates }
     }
 
     fn arc_estimates<F: Real>(

@@ -1,0 +1,250 @@
+//! Bytes of charts and tables of rules, for forecasts.
+
+use super::number::Wide;
+use super::solve::GROUP;
+use super::{dense, free, listed};
+use crate::model::{Hypertree, Rules, Symbols};
+use crate::numeric::{Real, padded_row};
+
+/// Numbers of words, spans and symbols of a batch, and the form of its charts.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    /// S, N and P.
+    pub all: f64,
+    pub heads: f64,
+    pub tags: f64,
+    pub words: f64,
+    pub spans: f64,
+    /// T and B.
+    pub positions: f64,
+    pub batch: f64,
+    /// Sets of rules, charts, and charts that are worked on at once.
+    pub sets: f64,
+    pub groups: f64,
+    pub active: f64,
+    /// The largest number of words of a chart.
+    pub group_words: f64,
+    pub longest: f64,
+    pub threads: f64,
+    /// The length of the rows of spans and of words.
+    pub row: f64,
+    pub word_row: f64,
+    /// R, if rules have a rank.
+    pub rank: Option<f64>,
+    /// Whether scores of spans depend on the symbol, and whether there are unary rules.
+    pub by_symbol: bool,
+    pub unary: bool,
+    /// Bytes of a number of the model.
+    pub plain: f64,
+}
+
+/// Bytes of administration for every word and span: scales, norms and places.
+const PER_PART: f64 = 96.0;
+
+/// Scores of words, spans and rules above which narrow numbers may underflow, and above which doubles may.
+const NARROW: f64 = 20.0;
+const DOUBLE: f64 = 150.0;
+
+/// The bytes of a number of charts of sums. Charts of wider numbers are made beside those in which too much may have
+/// been lost.
+pub fn number<F: Real>(model: &Hypertree<F>, slopes: bool) -> f64 {
+    let longest = model.lengths().iter().copied().max().unwrap_or(1) as f64;
+    let each = model.magnitude() / (2.0 * longest - 1.0);
+    let wide = size_of::<Wide>() as f64;
+    match (slopes, size_of::<F>() == 4) {
+        (true, _) => 16.0 + if each > DOUBLE { 2.0 * wide } else { 0.0 },
+        (false, true) => 4.0 + if each > NARROW { 8.0 } else { 0.0 } + if each > DOUBLE { wide } else { 0.0 },
+        (false, false) => 8.0 + if each > DOUBLE { wide } else { 0.0 },
+    }
+}
+
+impl Sizes {
+    /// Those of charts of all symbols; `row` is the length of the rows of spans.
+    pub fn new<F: Real>(model: &Hypertree<F>, rank: Option<f64>, row: f64, threads: usize) -> Self {
+        let Symbols { all, heads, tags } = model.symbols();
+        let each =
+            |of: &dyn Fn(f64) -> f64| model.lengths().iter().map(|&length| of(length as f64)).sum::<f64>();
+        let (words, alone) = (each(&|t| t), model.rules().per_sentence(model.symbols()));
+        let longest = model.lengths().iter().copied().max().unwrap_or(0) as f64;
+        let batch = model.batch() as f64;
+        let groups = if alone { batch } else { (batch / GROUP as f64).ceil() };
+        let unary = model.unary().is_some();
+        Sizes {
+            all: all as f64,
+            heads: heads as f64,
+            tags: tags as f64,
+            words,
+            spans: each(&|t| t * (t - 1.0) / 2.0),
+            positions: model.positions() as f64,
+            batch,
+            sets: if alone { batch } else { 1.0 },
+            groups,
+            active: groups.min(threads as f64),
+            group_words: words.min(longest * if alone { 1.0 } else { GROUP as f64 }),
+            longest,
+            threads: threads as f64,
+            row,
+            word_row: if unary { all as f64 } else { tags as f64 },
+            rank,
+            by_symbol: model.spans().by_symbol(),
+            unary,
+            plain: size_of::<F>() as f64,
+        }
+    }
+
+    /// The numbers of the rules of all sets.
+    pub fn rules<F: Real>(&self, model: &Hypertree<F>) -> f64 {
+        let Sizes { all, heads, .. } = *self;
+        self.sets
+            * match (self.rank, model.rules()) {
+                (Some(rank), _) => (heads + 2.0 * all) * rank,
+                (None, Rules::Sparse { rules, .. }) => rules.len() as f64,
+                _ => heads * all * all,
+            }
+    }
+
+    /// Tables of rules that all charts share, with numbers of so many bytes; and what making them takes.
+    pub fn table<F: Real>(&self, model: &Hypertree<F>, number: f64) -> f64 {
+        let count = self.rules(model);
+        // Sums in a direction need scores and slopes as doubles, one head at a time. Threads that find no table
+        // make one each.
+        let copies = if self.sets == 1.0 { self.active } else { 1.0 };
+        match (self.rank, model.rules()) {
+            (Some(_), _) => copies * count * number,
+            (None, Rules::Sparse { .. }) => copies * count * (number + 48.0) + 8.0 * (self.all + self.heads),
+            _ => copies * count * number + self.threads * self.all * self.all * 40.0 + 24.0 * self.heads,
+        }
+    }
+
+    /// Numbers of a table that is padded for matrix products with dense rules, for every chart and every word.
+    fn padded<F: Real>(&self, number: f64) -> (f64, f64) {
+        let (heads, all) = (self.heads, self.all);
+        let (width, stride) = if number > 8.0 {
+            (heads, all)
+        } else {
+            (padded_row::<F>(heads as usize) as f64, padded_row::<F>(all as usize) as f64)
+        };
+        let (width, stride) = (width.max(padded_row::<f64>(heads as usize) as f64), stride + 16.0);
+        (heads * width * (heads + width), heads * (stride + 3.0 * width))
+    }
+
+    /// The charts of all sentences.
+    pub fn chart(&self, number: f64) -> f64 {
+        let Sizes { words, spans, row, word_row, batch, heads, .. } = *self;
+        let copies = if self.unary { 2.0 } else { 1.0 };
+        let sides = self.rank.map_or(0.0, |rank| (2.0 * words + 3.0 * spans) * rank);
+        number * (copies * (spans * row + words * word_row) + sides + batch * (heads + 1.0))
+            + PER_PART * (words + spans)
+            + if self.rank.is_some() { 8.0 * self.groups * heads.max(row) } else { 0.0 }
+    }
+
+    /// Tables for matrix products with dense rules, which all charts share, and those of the charts.
+    pub fn products<F: Real>(&self, model: &Hypertree<F>, number: f64) -> (f64, f64) {
+        let sets = if self.sets == 1.0 { self.active } else { self.sets };
+        match (self.rank, model.rules()) {
+            (Some(rank), _) => (0.0, number * self.groups * 2.0 * rank * rank),
+            (None, Rules::Sparse { .. }) => (0.0, 0.0),
+            _ => {
+                let (square, word) = self.padded::<F>(number);
+                (number * sets * square, number * self.words * word)
+            }
+        }
+    }
+
+    /// Pairs of heads that are worked on at once.
+    fn pairs<F: Real>(&self, number: f64) -> f64 {
+        let width = padded_row::<F>(self.heads as usize) as f64 + 8.0;
+        let one = self.heads * width;
+        number * (self.group_words * one).min((dense::BLOCK as f64).max(one))
+    }
+
+    /// The work of an inside pass, beside its charts: rows of one width, and pairs.
+    pub fn inside<F: Real>(&self, model: &Hypertree<F>, number: f64, compact: bool) -> f64 {
+        let rows = self.group_words * self.row * 3.0 * number;
+        let scores = match self.by_symbol && !compact {
+            true => self.group_words * self.heads * 24.0 + self.threads * self.heads * 48.0,
+            false => self.threads * self.heads * 16.0,
+        };
+        let divisions = match compact {
+            true => {
+                (self.threads + self.group_words) * self.longest * 192.0
+                    + self.group_words * 48.0 * self.row
+                    + 48.0 * self.heads
+            }
+            false => self.threads * self.longest * 192.0,
+        };
+        let pairs = match (self.rank, model.rules()) {
+            (Some(rank), _) => self.group_words * rank * 3.0 * number,
+            (None, Rules::Sparse { rules, .. }) => self.threads * (rules.len() as f64 + self.all) * number,
+            _ if compact => 0.0,
+            _ => {
+                let width = self.heads + 16.0;
+                self.pairs::<F>(number) + self.threads * width * (2.0 * self.longest + width) * number
+            }
+        };
+        self.active * (rows + scores + divisions + pairs)
+    }
+
+    /// The work of an outside pass and the expected numbers that it collects, beside the chart.
+    pub fn outside<F: Real>(&self, model: &Hypertree<F>, number: f64, compact: bool, counts: bool) -> f64 {
+        let Sizes { words, spans, row, word_row, heads, all, tags, .. } = *self;
+        let own = (spans * row + words * word_row) * number;
+        let sides =
+            self.rank.map_or(0.0, |rank| (2.0 * words + 3.0 * spans + self.active * heads) * rank * number);
+        let rows = self.active * (2.0 * self.group_words * row + 2.0 * self.group_words * word_row) * number;
+        let (square, word) = self.padded::<F>(number);
+        let (rules, work) = match (self.rank, model.rules()) {
+            (Some(rank), _) => {
+                (self.groups * (heads + 2.0 * all) * rank, self.active * self.group_words * rank * number)
+            }
+            (None, Rules::Sparse { rules, .. }) => {
+                let block = listed::block(rules.len()) as f64;
+                let one = rules.len() as f64 * (16.0 + number) + 2.0 * all * number;
+                let parts = self.longest * 2.0 * (row + 8.0) * number;
+                let each = self.threads * (2.0 * rules.len() as f64 + 2.0 * all) * number;
+                let own = 3.0 * self.groups * rules.len() as f64 * number;
+                (self.groups * rules.len() as f64, self.active * (block * (one + parts) + each) + own)
+            }
+            _ if compact => {
+                let parts = kept_block() * self.longest * (2.0 * row * number + 128.0);
+                let pairs = self.threads * self.longest * (row * row * number + 192.0);
+                let index = if counts { 24.0 * spans + 32.0 * spans * row + 48.0 * heads } else { 0.0 };
+                let sums = spans * row * number;
+                (self.groups * heads * all * all, self.active * (parts + pairs) + index + sums)
+            }
+            _ => {
+                // Pairs of the inside pass are kept.
+                let of_rows = self.group_words * self.longest / 2.0 * (heads + 8.0) * number;
+                let work = self.active * (3.0 * self.pairs::<F>(number) + square * number + of_rows)
+                    + words * word * number;
+                (self.groups * heads * all * all, work)
+            }
+        };
+        let scores =
+            if self.by_symbol && !compact { self.active * self.group_words * heads * 24.0 } else { 0.0 };
+        if !counts {
+            return own + sides + rows + work + scores;
+        }
+        // The numbers of rules in the precision of the chart and in that of the result.
+        let conversion = if number == self.plain { 1.0 } else { 1.0 + number / self.plain };
+        let of_spans = if self.by_symbol { spans * heads } else { spans };
+        let collected = self.plain * (rules * conversion + words * tags + of_spans);
+        own + sides + rows + work + scores + collected
+    }
+
+    /// A gradient in the form of the model.
+    pub fn gradient<F: Real>(&self, model: &Hypertree<F>) -> f64 {
+        model.values() as f64 * self.plain
+    }
+}
+
+/// The spans whose derivatives are kept at once.
+fn kept_block() -> f64 {
+    super::kept::BLOCK as f64
+}
+
+/// The bytes of charts without rules.
+pub fn without_rules<F: Real>(model: &Hypertree<F>, sizes: &Sizes) -> f64 {
+    let charts: f64 = model.lengths().iter().map(|&length| free::bytes(length as f64)).sum();
+    charts + sizes.threads * sizes.longest * sizes.heads.max(sizes.tags) * 24.0
+}

@@ -1,0 +1,85 @@
+//! Queries whose memory is measured and compared with its forecast.
+
+use std::process::Command;
+
+use zhat::catalogue::{self, Choice, Settings, answer};
+use zhat::{Model, Query, Run};
+
+use crate::counting::measured;
+
+/// Scratch memory is kept between queries, so the memory of one query can only be measured in a separate
+/// process.
+const CHILD: &str = "ZHAT_MEMORY_CASE";
+/// From this many bytes on, a forecast may be at most a few times the memory allocated.
+pub const MUCH: f64 = (16 << 20) as f64;
+
+#[derive(Clone, Copy)]
+pub struct Case {
+    pub name: &'static str,
+    pub model: fn() -> Model,
+    pub method: &'static str,
+    pub query: Query,
+    /// A JSON object.
+    pub settings: &'static str,
+    pub threads: usize,
+}
+
+/// What a case took and what was forecast, in bytes.
+pub struct Measured {
+    pub case: Case,
+    pub taken: f64,
+    pub forecast: f64,
+}
+
+fn measure(case: &Case) -> (f64, f64) {
+    let model = (case.model)();
+    let run = Run::default().with_threads(case.threads);
+    run.install(|| ());
+    let settings: Settings = serde_json::from_str(case.settings).unwrap();
+    let row = catalogue::rows(model.kind()).find(|row| row.method == case.method).unwrap();
+    let forecast = row.forecast(&model, case.query, &settings, &run).unwrap();
+    let choice = Choice::Named(case.method.into());
+    let (result, peak) = measured(|| answer(&model, case.query, &choice, &settings, &run));
+    result.unwrap();
+    (peak as f64, forecast.bytes)
+}
+
+/// The memory of every case, each measured in its own process, which runs only the test that calls this. `None`
+/// in these processes.
+pub fn measure_each(test: &str, cases: &[Case]) -> Option<Vec<Measured>> {
+    if let Ok(number) = std::env::var(CHILD) {
+        let (peak, forecast) = measure(&cases[number.parse::<usize>().unwrap()]);
+        println!("\ntaken {peak} {forecast}");
+        return None;
+    }
+    let this = std::env::current_exe().unwrap();
+    let one = |(number, case): (usize, &Case)| {
+        let child = Command::new(&this)
+            .args([test, "--exact", "--nocapture"])
+            .env(CHILD, number.to_string())
+            .output();
+        let output = String::from_utf8(child.unwrap().stdout).unwrap();
+        let Case { name, method, query, .. } = case;
+        let found = output.lines().find_map(|line| line.strip_prefix("taken "));
+        let found = found.unwrap_or_else(|| panic!("{name}: {method} {query:?} failed: {output}"));
+        let numbers: Vec<f64> = found.split(' ').map(|x| x.parse().unwrap()).collect();
+        Measured { case: *case, taken: numbers[0], forecast: numbers[1] }
+    };
+    Some(cases.iter().enumerate().map(one).collect())
+}
+
+/// Fails with a list of the forecasts that are below what was taken or, where that is large, more than `most`
+/// times as much.
+pub fn check_forecasts(found: &[Measured], most: f64) {
+    let mut wrong = Vec::new();
+    for Measured { case, taken, forecast } in found {
+        let Case { name, method, query, threads, .. } = case;
+        if taken > forecast || (*taken >= MUCH && *forecast > most * taken) {
+            let ratio = forecast / taken;
+            wrong.push(format!(
+                "{name}: {method} {query:?}, {threads} threads: {taken} bytes, forecast {forecast} ({ratio:.2})"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}

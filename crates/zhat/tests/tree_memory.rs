@@ -1,0 +1,256 @@
+//! Memory forecasts for trees over words and dependency trees: never below the memory allocated and, where that
+//! is large, at most three times as much.
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/counting.rs"]
+mod counting;
+#[path = "support/forecast_cases.rs"]
+mod forecast_cases;
+
+use counting::{alone, measured};
+use forecast_cases::{Case, check_forecasts, measure_each};
+use zhat::catalogue::{self, Choice, Settings, answer};
+use zhat::model::generate::{self, HypertreeShape, RuleForm, SentenceShape, SpanForm};
+use zhat::model::{Hypertree, Symbols, TreeShape, UnaryRule};
+use zhat::{Model, Query, Real, Run};
+
+fn shape(words: usize, batch: usize, heads: usize, tags: usize, rules: RuleForm) -> HypertreeShape {
+    let symbols = Symbols { all: heads + tags, heads, tags };
+    HypertreeShape { words, batch, symbols, rules, ..Default::default() }
+}
+
+fn tree<F: Real>(shape: HypertreeShape) -> Hypertree<F> {
+    generate::hypertree(&shape, 1).unwrap()
+}
+
+fn by_symbol(shape: HypertreeShape) -> HypertreeShape {
+    HypertreeShape { spans: SpanForm::PerSymbol, ..shape }
+}
+
+fn dense() -> Model {
+    tree::<f32>(shape(20, 4, 80, 80, RuleForm::Dense)).into()
+}
+
+fn own_rules() -> Model {
+    let shape = shape(25, 6, 30, 60, RuleForm::Dense);
+    tree::<f32>(HypertreeShape { per_sentence: true, ..shape }).into()
+}
+
+/// More sentences than share a chart.
+fn many() -> Model {
+    tree::<f64>(HypertreeShape { ragged: true, ..shape(12, 200, 30, 40, RuleForm::Dense) }).into()
+}
+
+fn with_unary() -> Model {
+    let model = tree::<f64>(by_symbol(shape(20, 2, 60, 60, RuleForm::Dense)));
+    let rules = (1..60).map(|child| UnaryRule { head: child - 1, child }).collect();
+    model.with_unary(rules, vec![-2.0; 59].into()).unwrap().into()
+}
+
+fn listed() -> Model {
+    tree::<f64>(by_symbol(shape(30, 8, 300, 300, RuleForm::Sparse(100_000)))).into()
+}
+
+fn collapsed() -> Model {
+    let shape = shape(30, 4, 10_000, 10_000, RuleForm::LowRank(32));
+    tree::<f32>(HypertreeShape { spans: SpanForm::PerSpan, ..shape }).into()
+}
+
+fn low_rank() -> Model {
+    tree::<f32>(by_symbol(shape(24, 2, 4000, 4000, RuleForm::LowRank(16)))).into()
+}
+
+fn low_rank_double() -> Model {
+    tree::<f64>(shape(24, 2, 4000, 4000, RuleForm::LowRank(16))).into()
+}
+
+fn embeddings() -> Model {
+    let shape = shape(24, 2, 4000, 4000, RuleForm::LowRank(16));
+    tree::<f32>(HypertreeShape { spans: SpanForm::Factored(8), ..shape }).into()
+}
+
+/// Expanded for entropies and k best trees.
+fn few_of_low_rank() -> Model {
+    tree::<f32>(by_symbol(shape(12, 2, 80, 80, RuleForm::LowRank(4)))).into()
+}
+
+fn without_rules() -> Model {
+    tree::<f32>(by_symbol(shape(40, 4, 1000, 1000, RuleForm::Any))).into()
+}
+
+fn tree_cases() -> Vec<Case> {
+    use Query::{Entropy, FactorMarginals, KBest, LogPartition, Map, Marginals, Sample};
+    let exact = |name, query, model| Case {
+        name,
+        model,
+        method: "inside-outside",
+        query,
+        settings: "{}",
+        threads: 1,
+    };
+    let randomized = |name, query, model| Case {
+        method: "randomized-inside",
+        settings: r#"{"states": 16, "replicates": 3}"#,
+        ..exact(name, query, model)
+    };
+    let many_kept = |name, query, model| Case {
+        settings: r#"{"states": 400, "replicates": 3}"#,
+        ..randomized(name, query, model)
+    };
+    let two_pass = |name, query, model| Case {
+        settings: r#"{"states": 16, "replicates": 2, "proposal": "two-pass"}"#,
+        ..randomized(name, query, model)
+    };
+    let mut cases = Vec::new();
+    let models: [(&'static str, fn() -> Model); 9] = [
+        ("dense", dense),
+        ("dense, own rules", own_rules),
+        ("dense, many sentences", many),
+        ("dense, unary rules", with_unary),
+        ("listed", listed),
+        ("low rank, collapsed", collapsed),
+        ("low rank", low_rank),
+        ("low rank, embeddings", embeddings),
+        ("without rules", without_rules),
+    ];
+    for (name, model) in models {
+        cases.extend([LogPartition, FactorMarginals, Marginals].map(|query| exact(name, query, model)));
+        cases.extend([LogPartition, FactorMarginals].map(|query| randomized(name, query, model)));
+    }
+    cases.extend([Entropy, Map, KBest(5), Sample(100)].map(|query| exact("dense", query, dense)));
+    cases.extend([Entropy, Map, KBest(5), Sample(100)].map(|query| exact("listed", query, listed)));
+    let few = few_of_low_rank as fn() -> Model;
+    cases.extend([Entropy, Map, KBest(5), Sample(100)].map(|query| exact("few, low rank", query, few)));
+    cases.extend([Marginals, Entropy, Sample(100)].map(|query| randomized("dense", query, dense)));
+    cases.extend([Marginals, Entropy, Sample(100)].map(|query| randomized("listed", query, listed)));
+    cases.extend([Entropy, Sample(100)].map(|query| randomized("few, low rank", query, few)));
+    cases.extend([Marginals, Sample(100)].map(|query| randomized("low rank", query, low_rank)));
+    cases.extend([
+        exact("low rank, double", FactorMarginals, low_rank_double),
+        randomized("low rank, double", FactorMarginals, low_rank_double),
+        many_kept("low rank, many kept", LogPartition, low_rank),
+        many_kept("low rank, many kept", FactorMarginals, low_rank),
+        two_pass("dense, two passes", LogPartition, dense),
+        two_pass("listed, two passes", LogPartition, listed),
+        two_pass("low rank, two passes", LogPartition, low_rank),
+        two_pass("low rank, two passes", FactorMarginals, low_rank),
+    ]);
+    let two = |case: &Case| matches!(case.query, FactorMarginals | LogPartition);
+    let threads: Vec<Case> =
+        cases.iter().filter(|case| two(case)).map(|case| Case { threads: 2, ..*case }).collect();
+    cases.into_iter().chain(threads).collect()
+}
+
+#[test]
+fn forecasts_for_trees_over_words_hold() {
+    let _turn = alone();
+    let Some(found) = measure_each("forecasts_for_trees_over_words_hold", &tree_cases()) else { return };
+    check_forecasts(&found, 3.0);
+}
+
+fn sentences<F: Real>(words: usize, batch: usize, projective: bool, labels: Option<usize>) -> Model
+where
+    Model: From<zhat::model::DependencyTree<F>>,
+{
+    let trees = TreeShape { projective, single_root: true };
+    let shape = SentenceShape { words, batch, ragged: true, labels, trees, ..Default::default() };
+    generate::dependency::<F>(&shape, 1).unwrap().into()
+}
+
+fn dependency_cases() -> Vec<Case> {
+    let exact = |name, query, model| Case {
+        name,
+        model,
+        method: "spanning-trees",
+        query,
+        settings: "{}",
+        threads: 1,
+    };
+    let models: [(&'static str, fn() -> Model); 6] = [
+        ("projective", || sentences::<f32>(200, 16, true, None)),
+        ("projective, labels", || sentences::<f64>(60, 40, true, Some(20))),
+        ("projective, one long sentence", || sentences::<f64>(400, 1, true, None)),
+        ("all trees", || sentences::<f32>(200, 16, false, None)),
+        ("all trees, labels", || sentences::<f64>(60, 40, false, Some(20))),
+        ("all trees, one long sentence", || sentences::<f64>(500, 1, false, None)),
+    ];
+    let queries = Query::ALL.map(|query| query.with_count(10));
+    let mut cases = Vec::new();
+    for (name, model) in models {
+        let built = model();
+        for row in catalogue::rows(built.kind()) {
+            let randomized = row.method == "randomized-inside";
+            if randomized && name.starts_with("all") {
+                continue;
+            }
+            for query in queries.into_iter().filter(|&query| row.answers(query)) {
+                let settings = if randomized { r#"{"states": 16, "replicates": 3}"# } else { "{}" };
+                cases.push(Case { method: row.method, settings, ..exact(name, query, model) });
+            }
+        }
+    }
+    let threads: Vec<Case> = cases.iter().map(|case| Case { threads: 2, ..*case }).collect();
+    cases.into_iter().chain(threads).collect()
+}
+
+#[test]
+fn forecasts_for_dependency_trees_hold() {
+    let _turn = alone();
+    let Some(found) = measure_each("forecasts_for_dependency_trees_hold", &dependency_cases()) else {
+        return;
+    };
+    check_forecasts(&found, 3.0);
+}
+
+/// Many small models, edge cases among them. Scratch memory kept from an earlier query only lowers the peak, so
+/// these need no separate process.
+#[test]
+fn small_trees_never_take_more_than_is_forecast() {
+    let _turn = alone();
+    let forms =
+        [RuleForm::Any, RuleForm::Dense, RuleForm::Sparse(5), RuleForm::LowRank(1), RuleForm::LowRank(7)];
+    let spans = [SpanForm::None, SpanForm::PerSpan, SpanForm::PerSymbol, SpanForm::Factored(3)];
+    let sizes = [(1, 1, 2, 3), (2, 70, 2, 2), (30, 1, 2, 2), (5, 3, 20, 9), (7, 9, 5, 5), (12, 2, 9, 30)];
+    for (k, (words, batch, heads, tags)) in sizes.into_iter().enumerate() {
+        let run = Run::default().with_threads(1 + k % 2);
+        run.install(|| ());
+        for (i, rules) in forms.into_iter().enumerate() {
+            for (j, spans) in spans.into_iter().enumerate() {
+                let shape = HypertreeShape {
+                    spans,
+                    ragged: true,
+                    per_sentence: (i + j + k) % 2 == 0 && !matches!(rules, RuleForm::Sparse(_)),
+                    strength: [1.0, 30.0][(i + j) % 2],
+                    zeros: [0.0, 0.3][j % 2],
+                    ..shape(words, batch, heads, tags, rules)
+                };
+                let models: [Model; 2] = [tree::<f32>(shape).into(), tree::<f64>(shape).into()];
+                models.iter().for_each(|model| keep_to_the_forecast(model, &format!("{shape:?}"), &run));
+            }
+        }
+        for (projective, labels) in [(true, None), (true, Some(3)), (false, None), (false, Some(3))] {
+            for model in [
+                sentences::<f32>(words, batch, projective, labels),
+                sentences::<f64>(words, batch, projective, labels),
+            ] {
+                let name = format!("{words} words, {batch} sentences, {projective} {labels:?}");
+                keep_to_the_forecast(&model, &name, &run);
+            }
+        }
+    }
+}
+
+fn keep_to_the_forecast(model: &Model, name: &str, run: &Run) {
+    for row in catalogue::rows(model.kind()) {
+        for query in
+            Query::ALL.into_iter().map(|query| query.with_count(8)).filter(|&query| row.answers(query))
+        {
+            let forecast = row.forecast(model, query, &Settings::new(), run).unwrap();
+            let choice = Choice::Named(row.method.into());
+            // A query may find that there is no tree; the memory has been allocated all the same.
+            let (_, peak) = measured(|| answer(model, query, &choice, &Settings::new(), run));
+            let bytes = forecast.bytes;
+            assert!(peak as f64 <= bytes, "{name}: {} {query:?} took {peak} of {bytes}", row.method);
+        }
+    }
+}
