@@ -14,11 +14,24 @@ use crate::method::dynamic::randomized::Chosen;
 pub struct Choices {
     /// T.
     pub positions: usize,
-    /// By sentence, first and last word; empty lists where there is no span.
+    /// By sentence, first and last word; empty lists where there is no span. With several sets of choices, the
+    /// sentences of the batch are repeated for each set.
     pub chosen: Vec<Chosen>,
 }
 
 impl Choices {
+    /// Several sets of choices for the same sentences as one.
+    pub fn joined(sets: &[Arc<Choices>]) -> Self {
+        let positions = sets.first().map_or(0, |own| own.positions);
+        let chosen = sets.iter().flat_map(|own| own.chosen.iter().cloned()).collect();
+        Choices { positions, chosen }
+    }
+
+    /// The number of sentences, each counted once for every set of choices.
+    pub fn sentences(&self) -> usize {
+        self.chosen.len() / (self.positions * self.positions).max(1)
+    }
+
     /// The largest number of chosen symbols of a word or span.
     pub fn most(&self) -> usize {
         self.chosen.iter().map(|own| own.states.len()).max().unwrap_or(0)
@@ -37,6 +50,7 @@ pub struct Kept<'a> {
 #[derive(Clone, Debug)]
 pub struct GroupChoices {
     pub choices: Arc<Choices>,
+    /// The sentences of the group among those of the choices.
     pub sentences: Vec<usize>,
     /// Whether the values of all symbols are needed, and not only those of the chosen ones.
     pub full: bool,

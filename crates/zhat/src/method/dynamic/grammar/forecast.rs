@@ -2,6 +2,7 @@
 
 use super::memory::{self, Sizes};
 use super::pass::Purpose;
+use super::solve::GROUP;
 use super::{InsideOutside, RandomizedInside, SpanProposal, TreeChoice, kept};
 use crate::answer::Promise;
 use crate::method::cost::inside_outside::{
@@ -155,13 +156,18 @@ impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
         let parts = own.words + own.spans;
         let backwards = matches!(query, Query::Marginals | Query::FactorMarginals | Query::Entropy);
 
-        // Memory: choices of all replicates, charts of those that are needed later, and the work on one.
-        let choices = replicates
+        // The sets of choices of all replicates are solved together, or one after the other.
+        let joined = query == Query::LogPartition && compact;
+        let at_once = if joined { replicates } else { 1.0 };
+
+        // Memory: choices of all replicates, charts of those that are needed later, and the work on some.
+        let choices = if joined { 2.0 } else { 1.0 }
+            * replicates
             * (own.batch * own.positions.powi(2) * 48.0
                 + parts * PER_CELL
                 + (own.spans * chosen(heads) + own.words * chosen(tags)) * PER_CHOICE)
             + own.threads * most as f64 * 64.0;
-        let charts = if query == Query::LogPartition { 1.0 } else { replicates };
+        let charts = if query == Query::LogPartition && !compact { 1.0 } else { replicates };
         let (shared, products) = if compact { (0.0, 0.0) } else { few.products(model, number) };
         let outside = few.outside(model, number, compact, query == Query::FactorMarginals);
         let results = match query {
@@ -176,10 +182,15 @@ impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
         } else {
             0.0
         };
-        let main = few.table(model, number)
+        // Groups of sentences may make the table at once.
+        let copies = match own.sets > 1.0 {
+            true => 1.0,
+            false => (at_once * own.batch / GROUP as f64).ceil().min(own.threads) / own.active,
+        };
+        let main = copies * few.table(model, number)
             + shared
             + charts * (few.chart(number) + products)
-            + few.inside(model, number, compact).max(outside);
+            + at_once * few.inside(model, number, compact).max(outside);
         let first = if self.proposal == SpanProposal::TwoPass {
             // Rows of all symbols are kept twice: with and without the weights of choices.
             let own = Sizes { row: heads as f64, ..own };

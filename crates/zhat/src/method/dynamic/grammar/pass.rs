@@ -73,8 +73,8 @@ pub struct Task<'a, F: Real> {
     pub model: &'a Hypertree<F>,
     pub direction: &'a [(f64, &'a Hypertree<F>)],
     pub sentences: &'a [usize],
-    /// Randomly chosen symbols.
-    pub choices: Option<Kept<'a>>,
+    /// Randomly chosen symbols, and the sentences among those of the choices.
+    pub choices: Option<(Kept<'a>, &'a [usize])>,
     /// Tables of rules that the charts of one or more batches share.
     pub shared: &'a Shared,
 }
@@ -266,14 +266,14 @@ pub fn pass<G: Number, F: Real>(
     let set = if model.rules().per_sentence(symbols) { task.sentences[0] } else { 0 };
     let dense = || task.shared.get(set, || Weights::<G>::new(&source));
     // Unary rules give values to symbols that were not chosen.
-    let few = task.choices.filter(|kept| !kept.full && !has_unary);
-    let compact = few.is_some_and(|kept| match model.rules() {
+    let few = task.choices.filter(|(kept, _)| !kept.full && !has_unary);
+    let compact = few.is_some_and(|(kept, _)| match model.rules() {
         Rules::Dense(_) => kept::pays(longest, symbols.heads, kept.choices.most()),
         _ => true,
     });
-    let choices = task.choices.map(|Kept { choices, full }| GroupChoices {
+    let choices = task.choices.map(|(Kept { choices, full }, sentences)| GroupChoices {
         choices: choices.clone(),
-        sentences: task.sentences.to_vec(),
+        sentences: sentences.to_vec(),
         full,
         compact,
     });

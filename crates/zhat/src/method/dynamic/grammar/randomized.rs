@@ -37,6 +37,7 @@ use super::choices::{Choices, Kept};
 use super::counts::add_scaled;
 use super::derive::AtRandom;
 use super::divergence::additive;
+use super::kept;
 use super::pass::Purpose;
 use super::proposals::{self, Stored};
 use super::shared::Shared;
@@ -46,7 +47,7 @@ use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::method::dynamic::randomized::{Chosen, Selection, States, mixture};
 use crate::method::sampling::unbiased;
-use crate::model::Hypertree;
+use crate::model::{Hypertree, Rules};
 use crate::numeric::{self, Real};
 use crate::options::{COUNT, INSIDE_UNIT, Options, Range, options};
 use crate::query::sequence::PathSamples;
@@ -150,6 +151,14 @@ impl<F: Real> Replicates<F> {
         };
         (0..self.logs[r].len()).map(share).collect()
     }
+}
+
+/// Whether charts have chosen symbols only.
+fn compact<F: Real>(model: &Hypertree<F>, choices: &[Arc<Choices>]) -> bool {
+    let longest = model.lengths().iter().copied().max().unwrap_or(0);
+    let most = choices.iter().map(|own| own.most()).max().unwrap_or(0);
+    let dense = matches!(model.rules(), Rules::Dense(_));
+    model.unary().is_none() && (!dense || kept::pays(longest, model.symbols().heads, most))
 }
 
 impl RandomizedInside {
@@ -260,6 +269,16 @@ impl RandomizedInside {
         let number = self.replicate_count();
         let (all, shared) = (self.chosen(model, (number, count), run, clock)?, Shared::default());
         let mut found = Replicates { choices: Vec::new(), solutions: Vec::new(), logs: Vec::new(), count };
+        if purpose.is_none() && !direction && !self.keeps_all(model, Purpose::Sums) && compact(model, &all) {
+            // Together, because they share the rules in the cache.
+            let joined = Arc::new(Choices::joined(&all));
+            let kept = Some(Kept { choices: &joined, full: false });
+            let own = solve_chosen(model, &[], Purpose::Sums, None, (kept, &shared), clock)?;
+            let logs = own.log_partition(joined.sentences());
+            found.logs = logs.chunks(model.batch()).map(<[f64]>::to_vec).collect();
+            found.choices = all;
+            return Ok(found);
+        }
         for (r, choices) in all.into_iter().enumerate() {
             clock.step("replicates", r, number)?;
             let along = [(1.0, model)];

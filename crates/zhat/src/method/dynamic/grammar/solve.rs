@@ -47,7 +47,8 @@ pub fn solve<F: Passes>(
     solve_chosen(model, direction, purpose, factors, (None, &Shared::default()), clock)
 }
 
-/// The same with randomly chosen symbols, and tables of rules that may be known already.
+/// The same with randomly chosen symbols, and tables of rules that may be known already. With several sets of choices,
+/// the sentences of the solutions are those of the choices, and only log Z can be asked for.
 pub fn solve_chosen<F: Passes>(
     model: &Hypertree<F>,
     direction: &Direction<'_, F>,
@@ -57,13 +58,16 @@ pub fn solve_chosen<F: Passes>(
     clock: &Clock<'_>,
 ) -> Result<Solutions<F>> {
     // Sentences of similar length share a chart, if they share the rules.
-    let mut order: Vec<usize> = (0..model.batch()).collect();
-    order.sort_by_key(|&b| model.lengths()[b]);
+    let batch = model.batch();
+    let count = choices.map_or(batch, |kept| kept.choices.sentences());
+    let mut order: Vec<usize> = (0..count).collect();
     let alone = model.rules().per_sentence(model.symbols());
-    let groups: Vec<&[usize]> = order.chunks(if alone { 1 } else { GROUP }).collect();
+    // Sets of choices for one sentence share its rules.
+    order.sort_by_key(|&at| (model.lengths()[at % batch], if alone { at % batch } else { 0 }));
+    let groups: Vec<&[usize]> = order.chunks(if alone { (count / batch).max(1) } else { GROUP }).collect();
     let done = AtomicUsize::new(0);
     let work = |group: &&[usize]| -> Result<Vec<Solution<F>>> {
-        clock.step("sentences", done.fetch_add(group.len(), Ordering::Relaxed), model.batch())?;
+        clock.step("sentences", done.fetch_add(group.len(), Ordering::Relaxed), count)?;
         solve_group(model, direction, purpose, factors, (choices, shared), group, groups.len() == 1, clock)
     };
     let found: Vec<Vec<Solution<F>>> = match groups.len() {
@@ -139,7 +143,7 @@ fn solve_group<F: Passes>(
     };
     if direction.is_empty() && choices.is_none() && free::applies(model, purpose) {
         let sentences = group.to_vec();
-        let found = Free::new(&Task { model, direction, sentences: group, choices, shared }, clock)?;
+        let found = Free::new(&Task { model, direction, sentences: group, choices: None, shared }, clock)?;
         let active = vec![true; sentences.len()];
         return Ok(vec![Solution {
             sentences,
@@ -155,7 +159,9 @@ fn solve_group<F: Passes>(
         if sentences.is_empty() {
             break;
         }
-        let task = Task { model, direction, sentences: &sentences, choices, shared };
+        let own: Vec<usize> = sentences.iter().map(|at| at % model.batch()).collect();
+        let choices = choices.map(|kept| (kept, &sentences[..]));
+        let task = Task { model, direction, sentences: &own, choices, shared };
         let found = make(&task, purpose, parallel, clock)?;
         let last = stage + 1 == stages.len();
         let (mut active, mut counts) = (found.large().to_vec(), None);
