@@ -275,9 +275,8 @@ fn gradients_agree_with_finite_differences() {
         let total = |values: &[f64]| -> f64 {
             values.iter().zip(&weights).filter(|(x, _)| x.is_finite()).map(|(x, w)| x * w).sum()
         };
-        for operation in [Operation::LogPartition, Operation::Entropy, Operation::CrossEntropy, Operation::Kl]
-        {
-            let two = matches!(operation, Operation::CrossEntropy | Operation::Kl);
+        for operation in Operation::ALL {
+            let two = operation.models() == 2;
             let value = |p: &Hypertree<f64>, q: &Hypertree<f64>| {
                 let models: Vec<&Hypertree<f64>> = if two { vec![p, q] } else { vec![p] };
                 total(&method().differentiate(operation, &models, &run).unwrap().0)

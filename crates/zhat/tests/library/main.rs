@@ -18,6 +18,7 @@ mod conditioning;
 mod dependency;
 mod divergences;
 mod evidence;
+mod expectations;
 mod free_rules;
 mod gibbs;
 mod golden;

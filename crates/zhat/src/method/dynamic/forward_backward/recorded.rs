@@ -10,7 +10,9 @@ use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::{Directed, Direction, Lattice, Messages};
 use crate::numeric::Real;
 use crate::query::sequence::NodeMarginals;
-use crate::query::{Divergence, Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Query};
+use crate::query::{
+    Divergence, Entropy, Expectation, FactorMarginals, Forecasts, LogPartition, Marginals, Query,
+};
 use crate::run::{Clock, Run};
 
 /// Coefficients of the log-probabilities whose expectation under p is computed.
@@ -20,6 +22,21 @@ pub struct Factors {
     pub own: f64,
     /// Coefficient of log q.
     pub other: f64,
+    /// Whether gradients are those of the expectation with the score of q, log q + log Z_q, in place of log q. They
+    /// differ with respect to q only.
+    pub score: bool,
+}
+
+impl Factors {
+    /// own·log p + other·log q.
+    pub fn new(own: f64, other: f64) -> Self {
+        Factors { own, other, score: false }
+    }
+
+    /// The score of q.
+    pub fn of_score() -> Self {
+        Factors { own: 0.0, other: 1.0, score: true }
+    }
 }
 
 /// A lattice and its messages.
@@ -282,6 +299,11 @@ pub(super) fn direction_gradient<M: Recorded>(
             direction.add_edge_covariance(directed, values, cotangent, clock, transitions)?;
             let (Some(q), Some(to_q)) = (q, &mut to_q) else { return Ok(()) };
             let (Some((_, lattice)), Some(messages)) = (direction.other, &directed.q) else { return Ok(()) };
+            if factors.score {
+                q.add_marginals(direction.p, &directed.p, &of_p, clock, to_q)?;
+                let transitions = q.split(to_q).1;
+                return direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions);
+            }
             q.add_differences([(direction.p, &directed.p), (lattice, messages)], &of_p, clock, to_q)?;
             let transitions = q.split(to_q).1;
             direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions)?;
@@ -398,9 +420,9 @@ pub(super) fn check_shapes<M: Recorded>(p: &M, q: &M) -> Result<()> {
     if p.same_shape(q) {
         return Ok(());
     }
-    let message =
-        "the models differ in lengths, number of states or longest segment; a divergence needs them the same";
-    Err(Error::model(message))
+    Err(Error::model(
+        "the models differ in lengths, number of states or longest segment, which must be the same",
+    ))
 }
 
 impl<M: Recorded> LogPartition<M> for ForwardBackward {
@@ -438,7 +460,7 @@ impl<M: Recorded> FactorMarginals<M> for ForwardBackward {
 impl<M: Recorded> Entropy<M> for ForwardBackward {
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         let mut entropy = answer(self, model, Query::Entropy, run, |clock| {
-            let (values, log_partition) = expectation(model, None, Factors { own: -1.0, other: 0.0 }, clock)?;
+            let (values, log_partition) = expectation(model, None, Factors::new(-1.0, 0.0), clock)?;
             some_weight(&log_partition)?;
             Ok(finite_models(values, &log_partition))
         })?;
@@ -467,7 +489,7 @@ fn divergence<M: Recorded>(
 ) -> Result<Answer<Vec<f64>>> {
     check_shapes(p, q)?;
     let mut value = answer(method, p, Query::Entropy, run, |clock| {
-        let (values, log_partition) = expectation(p, Some(q), Factors { own, other: -1.0 }, clock)?;
+        let (values, log_partition) = expectation(p, Some(q), Factors::new(own, -1.0), clock)?;
         some_weight(&log_partition)?;
         Ok(finite_models(values, &log_partition))
     })?;
@@ -476,4 +498,27 @@ fn divergence<M: Recorded>(
     value.diagnostics.rounding =
         2.0 * (1.0 + own) * of_p * (1.0 + 2.0 * q.largest_score()) + 2.0 * of_q * (1.0 + q.largest_entropy());
     Ok(value)
+}
+
+impl<M: Recorded> Expectation<M> for ForwardBackward {
+    fn expectation(&self, model: &M, scores: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
+        check_shapes(model, scores)?;
+        let mut value = answer(self, model, Query::Entropy, run, |clock| {
+            let (values, log_partition) = expectation(model, Some(scores), Factors::of_score(), clock)?;
+            some_weight(&log_partition)?;
+            with_partition(finite_models(values, &log_partition), scores, clock)
+        })?;
+        // As for a cross-entropy, and log Z of the scores.
+        let (own, other) = (model.rounding(true), scores.rounding(true));
+        value.diagnostics.rounding =
+            2.0 * own * (1.0 + 2.0 * scores.largest_score()) + 2.0 * other * (2.0 + scores.largest_entropy());
+        Ok(value)
+    }
+}
+
+/// E_p[score of q] = E_p[log q] + log Z_q, which is −∞ if either is.
+pub(super) fn with_partition<M: Recorded>(values: Vec<f64>, q: &M, clock: &Clock<'_>) -> Result<Vec<f64>> {
+    let log_partition = log_partitions(q, clock)?;
+    let sum = |(value, log_z): (f64, f64)| if value.is_finite() { value + log_z } else { value };
+    Ok(values.into_iter().zip(log_partition).map(sum).collect())
 }

@@ -3,10 +3,11 @@
 //! Z = Σ_y exp score(y) over the trees y of a sentence. Projective trees are summed by Eisner's dynamic
 //! program, all trees by the elimination of words. Both use only sums and products of positive numbers, in
 //! the linear domain where that is safe and in the log domain otherwise, so scores of any size and zeros are
-//! handled. The probabilities of arcs are the gradient of log Z; entropy and divergences follow from them,
-//! and the gradients of these from their derivatives in one direction. The best tree is found by Eisner's
-//! program with maxima, or by contraction of cycles (Chu, Liu and Edmonds); the k best by Lawler's partition:
-//! all trees but the best are divided by the first word whose arc differs. Samples are exact.
+//! handled. The probabilities of arcs are the gradient of log Z; entropy, divergences and expectations of
+//! additive scores follow from them, and the gradients of these from their derivatives in one direction. The
+//! best tree is found by Eisner's program with maxima, or by contraction of cycles (Chu, Liu and Edmonds); the
+//! k best by Lawler's partition: all trees but the best are divided by the first word whose arc differs.
+//! Samples are exact.
 //!
 //! Time O(T³) per sentence, for every query but the k best (O(k·T⁴)) and samples of trees that need not be
 //! projective (O(T²) to O(T³) typically). Memory O(T²) per sentence in work. All arithmetic is in double
@@ -59,7 +60,9 @@ use crate::numeric::Real;
 use crate::numeric::semiring::LANES;
 use crate::options::options;
 use crate::query::tree::{DependencyGradient, HeadMarginals};
-use crate::query::{Divergence, Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Query};
+use crate::query::{
+    Divergence, Entropy, Expectation, FactorMarginals, Forecasts, LogPartition, Marginals, Query,
+};
 use crate::run::{Clock, Run};
 
 pub(crate) const NAME: &str = "spanning-trees";
@@ -355,14 +358,47 @@ impl<F: Real> Divergence<DependencyTree<F>> for SpanningTrees {
     }
 }
 
+impl<F: Real> Expectation<DependencyTree<F>> for SpanningTrees {
+    fn expectation(
+        &self,
+        model: &DependencyTree<F>,
+        scores: &DependencyTree<F>,
+        run: &Run,
+    ) -> Result<Answer<Vec<f64>>> {
+        check_shapes(model, scores)?;
+        let mut found = answer(self, model, Query::Entropy, run, |clock| {
+            let sums = all_sums(model, Depth::Marginals, None, clock)?;
+            some_tree(sums.iter().map(|own| own.log_partition))?;
+            expectations(model, scores, &sums, clock)
+        })?;
+        found.diagnostics.rounding *= 4.0 * (1.0 + scores.magnitude());
+        Ok(found)
+    }
+}
+
+/// E[score of another model]; −∞ if it forbids a tree of the model, or there is no tree.
+fn expectations<F: Real>(
+    model: &DependencyTree<F>,
+    scores: &DependencyTree<F>,
+    sums: &[Sums],
+    clock: &Clock<'_>,
+) -> Result<Vec<f64>> {
+    let score = tape::scores(scores);
+    let of = |(b, own): (usize, &Sums)| {
+        if own.log_partition == f64::NEG_INFINITY || forbids(model, scores, b, clock)? {
+            return Ok(f64::NEG_INFINITY);
+        }
+        Ok(expectation(model, b, own, |head, d, l| score(b, head, d, l)))
+    };
+    sums.iter().enumerate().map(of).collect()
+}
+
 /// An error if p and q cannot be compared.
 fn check_shapes<F: Real>(p: &DependencyTree<F>, q: &DependencyTree<F>) -> Result<()> {
     if (p.lengths(), p.labels(), p.words(), p.shape()) == (q.lengths(), q.labels(), q.words(), q.shape()) {
         return Ok(());
     }
-    let message =
-        "the models differ in lengths, labels or the trees they admit; a divergence needs them the same";
-    Err(Error::model(message))
+    Err(Error::model("the models differ in lengths, labels or the trees they admit, which must be the same"))
 }
 
 fn divergence<F: Real>(

@@ -1,8 +1,8 @@
 //! Gradients of log Z, entropy and divergences.
 
 use super::{
-    Depth, Direction, NAME, SpanningTrees, add_arcs, all_sums, check_shapes, divergences, entropies, no_tree,
-    some_tree, zero_gradient,
+    Depth, Direction, NAME, SpanningTrees, add_arcs, all_sums, check_shapes, divergences, entropies,
+    expectations, no_tree, some_tree, zero_gradient,
 };
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
@@ -93,10 +93,37 @@ impl SpanningTrees {
         };
         Ok((values, Tape::new(vjp)))
     }
+
+    /// The gradient of E[f] is Cov·f with respect to the model, and the marginals with respect to f.
+    fn record_expectation<F: Real>(
+        &self,
+        model: &DependencyTree<F>,
+        averaged: &DependencyTree<F>,
+        run: &Run,
+    ) -> Result<Recording<F>> {
+        check_shapes(model, averaged)?;
+        let clock = run.start(NAME);
+        let sums = run.install(|| all_sums(model, Depth::Marginals, None, &clock))?;
+        some_tree(sums.iter().map(|own| own.log_partition))
+            .map_err(|error| no_tree::described(error, model))?;
+        let values = expectations(model, averaged, &sums, &clock)?;
+        let (model, averaged, run, own) = (model.clone(), averaged.clone(), run.clone(), values.clone());
+        let vjp = move |cotangent: &[f64]| {
+            check_numbers(cotangent, model.batch())?;
+            let factor = of_finite(cotangent, &own, 1.0);
+            let (mut to_model, mut to_scores) = (zero_gradient(&model), zero_gradient(&averaged));
+            add_slopes(&model, &scores(&averaged), &factor, &run, &mut to_model)?;
+            add_arcs(&model, &sums, &factor, None, &mut to_scores);
+            Ok(vec![to_model, to_scores])
+        };
+        Ok((values, Tape::new(vjp)))
+    }
 }
 
 /// The scores of a model as a direction; −∞ counts as 0, because such arcs have probability zero.
-fn scores<F: Real>(model: &DependencyTree<F>) -> impl Fn(usize, usize, usize, usize) -> f64 + Sync {
+pub(super) fn scores<F: Real>(
+    model: &DependencyTree<F>,
+) -> impl Fn(usize, usize, usize, usize) -> f64 + Sync {
     move |b, head, d, l| {
         let score = model.arc_from(b, head, d)[l].to_f64();
         if score > f64::NEG_INFINITY { score } else { 0.0 }
@@ -134,6 +161,7 @@ impl<F: Real> Differentiable<DependencyTree<F>> for SpanningTrees {
             (Operation::Entropy, [model]) => self.record_entropy(model, run),
             (Operation::CrossEntropy, [p, q]) => self.record_divergence(p, q, false, run),
             (Operation::Kl, [p, q]) => self.record_divergence(p, q, true, run),
+            (Operation::Expectation, [model, scores]) => self.record_expectation(model, scores, run),
             _ => Err(not_differentiable(NAME, operation, models.len())),
         }
     }
