@@ -157,7 +157,9 @@ fn every_form_agrees_with_enumeration() {
     for (shape, seed) in shapes() {
         let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
         check(&model, 1e-10, &format!("{shape:?} seed {seed}"));
-        if shape.strength == 1.0 && shape.words < 4 {
+        // Four words without zeros have too many trees for enumeration, except with two symbols.
+        let few = shape.words < 4 || shape.zeros > 0.0 || shape.symbols.all == 2;
+        if shape.strength == 1.0 && few {
             check(&with_unary(model, seed), 1e-10, &format!("unary {shape:?} seed {seed}"));
         }
         let model: Hypertree<f32> = generate::hypertree(&shape, seed).unwrap();

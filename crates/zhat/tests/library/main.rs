@@ -46,6 +46,7 @@ mod quadrature;
 mod randomized;
 mod randomized_inside;
 mod randomized_misses;
+mod randomized_parses;
 mod randomized_segments;
 mod randomized_trees;
 mod reference_models;

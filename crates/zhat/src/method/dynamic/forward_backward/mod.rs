@@ -37,6 +37,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod additive;
 mod chain;
 mod forecast;
 mod memory;

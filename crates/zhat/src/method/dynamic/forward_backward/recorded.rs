@@ -10,9 +10,7 @@ use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::{Directed, Direction, Lattice, Messages};
 use crate::numeric::Real;
 use crate::query::sequence::NodeMarginals;
-use crate::query::{
-    Divergence, Entropy, Expectation, FactorMarginals, Forecasts, LogPartition, Marginals, Query,
-};
+use crate::query::{Divergence, Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Query};
 use crate::run::{Clock, Run};
 
 /// Coefficients of the log-probabilities whose expectation under p is computed.
@@ -498,27 +496,4 @@ fn divergence<M: Recorded>(
     value.diagnostics.rounding =
         2.0 * (1.0 + own) * of_p * (1.0 + 2.0 * q.largest_score()) + 2.0 * of_q * (1.0 + q.largest_entropy());
     Ok(value)
-}
-
-impl<M: Recorded> Expectation<M> for ForwardBackward {
-    fn expectation(&self, model: &M, scores: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
-        check_shapes(model, scores)?;
-        let mut value = answer(self, model, Query::Entropy, run, |clock| {
-            let (values, log_partition) = expectation(model, Some(scores), Factors::of_score(), clock)?;
-            some_weight(&log_partition)?;
-            with_partition(finite_models(values, &log_partition), scores, clock)
-        })?;
-        // As for a cross-entropy, and log Z of the scores.
-        let (own, other) = (model.rounding(true), scores.rounding(true));
-        value.diagnostics.rounding =
-            2.0 * own * (1.0 + 2.0 * scores.largest_score()) + 2.0 * other * (2.0 + scores.largest_entropy());
-        Ok(value)
-    }
-}
-
-/// E_p[score of q] = E_p[log q] + log Z_q, which is −∞ if either is.
-pub(super) fn with_partition<M: Recorded>(values: Vec<f64>, q: &M, clock: &Clock<'_>) -> Result<Vec<f64>> {
-    let log_partition = log_partitions(q, clock)?;
-    let sum = |(value, log_z): (f64, f64)| if value.is_finite() { value + log_z } else { value };
-    Ok(values.into_iter().zip(log_partition).map(sum).collect())
 }

@@ -1,8 +1,9 @@
 //! Values with their gradients.
 
+use super::additive::with_partition;
 use super::recorded::{
     Factors, Recorded, check_numbers, check_shapes, direction_gradient, expectation, finite_models, gradient,
-    gradient_bytes, log_partitions, separate, some_weight, sweep, with_direction, with_partition,
+    gradient_bytes, log_partitions, separate, some_weight, sweep, with_direction,
 };
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};

@@ -30,6 +30,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod additive;
 mod edmonds;
 mod eisner;
 mod elimination;
@@ -60,9 +61,7 @@ use crate::numeric::Real;
 use crate::numeric::semiring::LANES;
 use crate::options::options;
 use crate::query::tree::{DependencyGradient, HeadMarginals};
-use crate::query::{
-    Divergence, Entropy, Expectation, FactorMarginals, Forecasts, LogPartition, Marginals, Query,
-};
+use crate::query::{Divergence, Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Query};
 use crate::run::{Clock, Run};
 
 pub(crate) const NAME: &str = "spanning-trees";
@@ -356,41 +355,6 @@ impl<F: Real> Divergence<DependencyTree<F>> for SpanningTrees {
     fn kl(&self, p: &DependencyTree<F>, q: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         divergence(self, p, q, true, run)
     }
-}
-
-impl<F: Real> Expectation<DependencyTree<F>> for SpanningTrees {
-    fn expectation(
-        &self,
-        model: &DependencyTree<F>,
-        scores: &DependencyTree<F>,
-        run: &Run,
-    ) -> Result<Answer<Vec<f64>>> {
-        check_shapes(model, scores)?;
-        let mut found = answer(self, model, Query::Entropy, run, |clock| {
-            let sums = all_sums(model, Depth::Marginals, None, clock)?;
-            some_tree(sums.iter().map(|own| own.log_partition))?;
-            expectations(model, scores, &sums, clock)
-        })?;
-        found.diagnostics.rounding *= 4.0 * (1.0 + scores.magnitude());
-        Ok(found)
-    }
-}
-
-/// E[score of another model]; −∞ if it forbids a tree of the model, or there is no tree.
-fn expectations<F: Real>(
-    model: &DependencyTree<F>,
-    scores: &DependencyTree<F>,
-    sums: &[Sums],
-    clock: &Clock<'_>,
-) -> Result<Vec<f64>> {
-    let score = tape::scores(scores);
-    let of = |(b, own): (usize, &Sums)| {
-        if own.log_partition == f64::NEG_INFINITY || forbids(model, scores, b, clock)? {
-            return Ok(f64::NEG_INFINITY);
-        }
-        Ok(expectation(model, b, own, |head, d, l| score(b, head, d, l)))
-    };
-    sums.iter().enumerate().map(of).collect()
 }
 
 /// An error if p and q cannot be compared.

@@ -1,8 +1,8 @@
 //! Gradients of log Z, entropy and divergences.
 
 use super::{
-    Depth, Direction, NAME, SpanningTrees, add_arcs, all_sums, check_shapes, divergences, entropies,
-    expectations, no_tree, some_tree, zero_gradient,
+    Depth, Direction, NAME, SpanningTrees, add_arcs, all_sums, check_shapes, divergences, entropies, no_tree,
+    some_tree, zero_gradient,
 };
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
@@ -13,10 +13,10 @@ use crate::query::{Differentiable, Forecasts, Operation, Query, Tape, not_differ
 use crate::run::Run;
 
 /// One value per sentence, and the tape of its gradient.
-type Recording<F> = (Vec<f64>, Tape<DependencyGradient<F>>);
+pub(super) type Recording<F> = (Vec<f64>, Tape<DependencyGradient<F>>);
 
 /// The cotangent of the sentences whose value is finite; zero for the others.
-fn of_finite(cotangent: &[f64], values: &[f64], factor: f64) -> Vec<f64> {
+pub(super) fn of_finite(cotangent: &[f64], values: &[f64], factor: f64) -> Vec<f64> {
     cotangent.iter().zip(values).map(|(c, value)| if value.is_finite() { factor * c } else { 0.0 }).collect()
 }
 
@@ -90,31 +90,6 @@ impl SpanningTrees {
             subtract(&mut to_q.arcs, &of_p_arcs.arcs);
             subtract(&mut to_q.roots, &of_p_arcs.roots);
             Ok(vec![to_p, to_q])
-        };
-        Ok((values, Tape::new(vjp)))
-    }
-
-    /// The gradient of E[f] is Cov·f with respect to the model, and the marginals with respect to f.
-    fn record_expectation<F: Real>(
-        &self,
-        model: &DependencyTree<F>,
-        averaged: &DependencyTree<F>,
-        run: &Run,
-    ) -> Result<Recording<F>> {
-        check_shapes(model, averaged)?;
-        let clock = run.start(NAME);
-        let sums = run.install(|| all_sums(model, Depth::Marginals, None, &clock))?;
-        some_tree(sums.iter().map(|own| own.log_partition))
-            .map_err(|error| no_tree::described(error, model))?;
-        let values = expectations(model, averaged, &sums, &clock)?;
-        let (model, averaged, run, own) = (model.clone(), averaged.clone(), run.clone(), values.clone());
-        let vjp = move |cotangent: &[f64]| {
-            check_numbers(cotangent, model.batch())?;
-            let factor = of_finite(cotangent, &own, 1.0);
-            let (mut to_model, mut to_scores) = (zero_gradient(&model), zero_gradient(&averaged));
-            add_slopes(&model, &scores(&averaged), &factor, &run, &mut to_model)?;
-            add_arcs(&model, &sums, &factor, None, &mut to_scores);
-            Ok(vec![to_model, to_scores])
         };
         Ok((values, Tape::new(vjp)))
     }
