@@ -216,8 +216,9 @@ def expectation(
     """E[f(x)] = Σ p(x) f(x) of an additive score f, and a tape with one gradient per model.
 
     f(x) is the score of x in the model `scores`, which has the kind and shape of `model`: E[f] is the inner
-    product of its scores and the factor marginals of `model`. Scores of 0 and 1 give an expected count. A score
-    of -inf counts as 0 where `model` has probability zero; otherwise the value is -inf and its gradient zero.
+    product of its scores and the factor marginals of `model`. Scores of 0 and 1 give an expected count. A
+    score of -inf counts as 0 where `model` has probability zero; otherwise the value is -inf and its gradient
+    zero.
 
     The expected number of changes of state, in a path over three positions:
 

@@ -48,11 +48,11 @@ pub enum Command {
     Map(MapArguments),
     /// Samples from the model, as CSV or JSON lines
     Sample(SampleArguments),
-    /// KL divergence KL(p ‖ q) of two models of sequences or trees, one value per sequence
+    /// KL divergence KL(p ‖ q) of two models of sequences or trees
     Kl(DivergenceArguments),
-    /// Cross-entropy −Σ p log q of two models of sequences or trees, one value per sequence
+    /// Cross-entropy −Σ p log q of two models of sequences or trees
     CrossEntropy(DivergenceArguments),
-    /// Expectation of an additive score under a model of sequences or trees, one value per sequence
+    /// Expectation of an additive score under a model of sequences or trees
     Expectation(ExpectationArguments),
     /// Fits a Markov random field to a table of categories, or a hidden Markov model to sequences
     Fit(Box<FitArguments>),
