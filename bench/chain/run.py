@@ -14,8 +14,12 @@ PEERS = (
     Peer("torch-struct", "torch_struct", "torch-struct"),
     Peer("torch-loop-gemm", "torch_loop", "torch"),
 )
-CASES = "64:16:1,64:64:8,256:16:1,256:64:8,1000:16:1,1000:64:8,2000:16:1,2000:64:8"
-HEADER = ("N:T:B", "library", "CPU ms", "× zhat", "peak MiB", "own MiB", "Δ gradient")  # noqa: RUF001
+CASES = (
+    "9:64:32,20:64:32,45:32:32,64:16:1,64:64:8,256:16:1,256:64:8,1000:16:1,1000:64:8,2000:16:1,2000:64:8,"
+    "low-rank:2000:64:64:1,low-rank:20000:64:64:1,low-rank:1000000:64:64:1,"
+    "sparse:2000:10:1000:1,sparse:100000:10:1000:1"
+)
+HEADER = ("case", "library", "CPU ms", "× zhat", "peak MiB", "own MiB", "Δ gradient")  # noqa: RUF001
 
 
 def figures(run: Run, zhat: Run) -> list[str]:
@@ -37,8 +41,8 @@ if __name__ == "__main__":
         name="chain",
         title="Chains: log Z and all gradients compared with other libraries",
         cases=CASES,
-        metavar="N:T:B",
-        cases_help="numbers of states, positions and sequences, separated by commas",
+        metavar="CASE",
+        cases_help="forms of transitions with their sizes, separated by commas; README.md lists them",
         seconds=60.0,
         peers=PEERS,
         header=HEADER,

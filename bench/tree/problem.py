@@ -6,9 +6,11 @@
 | `nonprojective:T:B` | the same for all dependency trees |
 | `span:N:T:B` | binary trees over T words; every node has one of N labels and a score |
 | `cfg:N:P:T:B` | a dense grammar with N nonterminals and P preterminals, one set of rules per sentence |
+| `rank:R:N:P:T:B` | a grammar with rules of rank R, N nonterminals and P preterminals, shared by the batch |
+| `embedded:R:D:N:P:T:B` | the same, with scores of spans and symbols from embeddings of length D |
 | `grammar:R:T` | the best tree of a sentence of T words by a grammar that lists R rules |
 
-Scores are standard normal in single precision; the seed is always 0. The first four kinds ask for log Z and
+Scores are standard normal in single precision; the seed is always 0. All kinds but the last ask for log Z and
 the gradient with respect to all scores, the last one for the probability of the best tree.
 """
 
@@ -21,6 +23,8 @@ SIZES = {
     "nonprojective": ("T", "B"),
     "span": ("N", "T", "B"),
     "cfg": ("N", "P", "T", "B"),
+    "rank": ("R", "N", "P", "T", "B"),
+    "embedded": ("R", "D", "N", "P", "T", "B"),
     "grammar": ("R", "T"),
 }
 
@@ -58,7 +62,8 @@ def random_problem(case: str, threads: int) -> Problem:
     random = np.random.default_rng(0)
 
     def normal(*shape: int) -> np.ndarray:
-        return random.standard_normal(shape).astype(np.float32)
+        precision = np.float32 if kind in ("rank", "embedded") else np.float64
+        return random.standard_normal(shape, precision).astype(np.float32)
 
     arrays, text, sentence = {}, "", []
     if kind in ("dependency", "nonprojective"):
@@ -75,6 +80,21 @@ def random_problem(case: str, threads: int) -> Problem:
             "rules": normal(batch, heads, every, every),
             "roots": normal(batch, heads),
         }
+    elif kind in ("rank", "embedded"):
+        rank, *_, heads, tags, words, batch = sizes
+        every = heads + tags
+        arrays = {
+            "words": normal(batch, words, tags),
+            "roots": normal(heads),
+            "rule_heads": normal(heads, rank),
+            "rule_left": normal(every, rank),
+            "rule_right": normal(every, rank),
+        }
+        if kind == "embedded":
+            # Products of about 1.
+            size = sizes[1]
+            arrays["span_embeddings"] = normal(batch, words, words, size) / np.float32(np.sqrt(size))
+            arrays["symbol_embeddings"] = normal(heads, size)
     else:
         text, sentence = random_grammar(*sizes, random)
     return Problem(kind, arrays, text, sentence, threads)

@@ -12,7 +12,8 @@ PEERS = (
 )
 CASES = (
     "dependency:20:32,dependency:40:32,dependency:80:32,nonprojective:40:32,span:20:40:8,"
-    "cfg:30:60:20:8,cfg:30:60:40:8,cfg:64:64:20:8,grammar:60:4,grammar:1200:25"
+    "cfg:30:60:20:8,cfg:30:60:40:8,cfg:64:64:20:8,cfg:128:128:20:4,rank:8:30:60:20:8,"
+    "rank:256:20000:40000:40:8,embedded:256:16:100000:1000:40:1,grammar:60:4,grammar:1200:25,grammar:50000:40"
 )
 HEADER = ("case", "library", "ms", "× zhat", "CPU ms", "peak MiB", "own MiB", "Δ log Z", "Δ gradient")  # noqa: RUF001
 

@@ -76,6 +76,31 @@ def test_gradients_of_two_models(p: Any, name: str) -> None:
     check_gradient(q, by_q, lambda other: operation(p, other)[0] @ WEIGHTS)
 
 
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_expectations_of_additive_scores(model: Any, checkpoint: bool) -> None:
+    random = np.random.default_rng(9)
+    arrays = {key: random.normal(size=array.shape) for key, array in model._parameters.items()}
+    scores = rebuilt(model, arrays)
+    value, tape = zhat.ops.expectation(model, scores, checkpoint=checkpoint)
+    want = [SequenceOracle(model, b).probabilities @ SequenceOracle(scores, b).scores for b in range(3)]
+    np.testing.assert_allclose(value, want, atol=1e-9)
+    by_model, by_scores = tape.vjp(WEIGHTS)
+    check_gradient(model, by_model, lambda other: zhat.ops.expectation(other, scores)[0] @ WEIGHTS)
+    check_gradient(scores, by_scores, lambda other: zhat.ops.expectation(model, other)[0] @ WEIGHTS)
+
+
+def test_scores_of_impossible_parts_count_as_zero() -> None:
+    forbidden = np.array([[0.0, -np.inf], [0.0, 0.0]])
+    chain = zhat.Chain(np.zeros((3, 2)), forbidden)
+    uses = zhat.Chain(np.zeros((3, 2)), np.array([[1.0, -np.inf], [0.0, 0.0]]))
+    counts = chain.factor_marginals().value.transitions
+    assert zhat.ops.expectation(chain, uses)[0] == pytest.approx(counts[0, 0])
+    value, tape = zhat.ops.expectation(zhat.Chain(np.zeros((3, 2)), np.zeros((2, 2))), uses)
+    assert value == -np.inf
+    assert all((gradient.transitions == 0).all() for gradient in tape.vjp())
+
+
 @pytest.mark.parametrize("chain", MODELS, ids=repr)
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_value_and_gradient_in_one_pass(chain: Any, checkpoint: bool) -> None:

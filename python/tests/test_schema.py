@@ -89,6 +89,7 @@ CASES = {
     "marginals orders --method perfect --set error=0.5": 0,
     "kl p q": 0,
     "cross-entropy p q": 0,
+    "expectation p q": 0,
     "info clinic.bif --given xray=shadow": 0,
     "methods": 0,
     "methods wmb": 0,

@@ -203,6 +203,39 @@ def kl(
     return _forward("kl", (p, q), "exact", _checkpoint(checkpoint), how)
 
 
+def expectation(
+    model: Differentiable,
+    scores: Differentiable,
+    *,
+    checkpoint: bool = False,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+) -> tuple[Any, Tape]:
+    """E[f(x)] = Σ p(x) f(x) of an additive score f, and a tape with one gradient per model.
+
+    f(x) is the score of x in the model `scores`, which has the kind and shape of `model`: E[f] is the inner
+    product of its scores and the factor marginals of `model`. Scores of 0 and 1 give an expected count. A
+    score of -inf counts as 0 where `model` has probability zero; otherwise the value is -inf and its gradient
+    zero.
+
+    The expected number of changes of state, in a path over three positions:
+
+    >>> import numpy as np, zhat
+    >>> chain = zhat.Chain(np.zeros((3, 2)), [[0.0, 1.0], [1.0, 0.0]])
+    >>> changes = zhat.Chain(np.zeros((3, 2)), [[0.0, 1.0], [1.0, 0.0]])
+    >>> value, tape = zhat.ops.expectation(chain, changes)
+    >>> round(value, 6)
+    1.462117
+    >>> by_model, by_scores = tape.vjp()
+    >>> bool(np.allclose(by_scores.transitions, chain.factor_marginals().value.transitions))
+    True
+    """
+    how = run(0, threads, memory, time, progress)
+    return _forward("expectation", (model, scores), "exact", _checkpoint(checkpoint), how)
+
+
 @dataclass(frozen=True, eq=False)
 class RelaxedSamples:
     """Paths drawn by the Gumbel-max trick, and the softmax relaxation of each.

@@ -15,7 +15,7 @@ def with_gradients(log_partition):
         def solve():
             log_z = log_partition(start, transitions, emissions)
             gradients = torch.autograd.grad(log_z.sum(), (transitions, emissions))
-            return log_z.detach().numpy(), *(gradient.numpy() for gradient in gradients)
+            return log_z.detach().numpy(), {"transitions": gradients[0].numpy()}, gradients[1].numpy()
 
         return solve
 

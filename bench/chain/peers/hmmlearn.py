@@ -43,7 +43,7 @@ def with_algorithm(algorithm):
             for b, sequence in enumerate(emissions):
                 log_z[b], pairs, emission_gradient[b] = algorithm(start, transitions, sequence)
                 transition_gradient += pairs
-            return log_z, transition_gradient, emission_gradient
+            return log_z, {"transitions": transition_gradient}, emission_gradient
 
         return solve
 
@@ -51,4 +51,9 @@ def with_algorithm(algorithm):
 
 
 if __name__ == "__main__":
-    timing.main({"hmmlearn-scaling": with_algorithm(scaling), "hmmlearn-log": with_algorithm(log_domain)})
+    timing.main(
+        {
+            "hmmlearn-scaling": {"dense": with_algorithm(scaling)},
+            "hmmlearn-log": {"dense": with_algorithm(log_domain)},
+        }
+    )

@@ -17,4 +17,4 @@ def log_partition(start, transitions, emissions):
 
 
 if __name__ == "__main__":
-    timing.main({"torch-struct": with_gradients(log_partition)})
+    timing.main({"torch-struct": {"dense": with_gradients(log_partition)}})

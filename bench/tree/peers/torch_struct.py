@@ -49,6 +49,21 @@ def cfg(words, rules, roots):
     return SentCFG((words, rules, roots))
 
 
+def rank(words, roots, rule_heads, rule_left, rule_right):
+    """Rules of low rank, multiplied out to a table for every sentence."""
+    largest = [scores.detach().max() for scores in (rule_heads, rule_left, rule_right)]
+    factors = [(s - top).exp() for s, top in zip((rule_heads, rule_left, rule_right), largest, strict=True)]
+    rules = torch.einsum("kr,ar,br->kab", *factors).log() + sum(largest)
+    batch = words.shape[0]
+    return cfg(words, rules.expand(batch, *rules.shape), roots.expand(batch, *roots.shape))
+
+
 if __name__ == "__main__":
-    kinds = {"dependency": dependency, "nonprojective": nonprojective, "span": span, "cfg": cfg}
+    kinds = {
+        "dependency": dependency,
+        "nonprojective": nonprojective,
+        "span": span,
+        "cfg": cfg,
+        "rank": rank,
+    }
     timing.main({"torch-struct": {kind: gradients(distribution) for kind, distribution in kinds.items()}})

@@ -43,6 +43,8 @@ if __name__ == "__main__":
                 "nonprojective": dependencies(False),
                 "span": gradients(lambda problem: zhat.Hypertree(**problem.arrays)),
                 "cfg": gradients(lambda problem: zhat.Hypertree(**problem.arrays)),
+                "rank": gradients(lambda problem: zhat.Hypertree(**problem.arrays)),
+                "embedded": gradients(lambda problem: zhat.Hypertree(**problem.arrays)),
                 "grammar": best_tree,
             }
         }

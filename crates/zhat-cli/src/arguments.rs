@@ -48,10 +48,12 @@ pub enum Command {
     Map(MapArguments),
     /// Samples from the model, as CSV or JSON lines
     Sample(SampleArguments),
-    /// KL divergence KL(p ‖ q) of two chain models, one value per sequence
+    /// KL divergence KL(p ‖ q) of two models of sequences or trees
     Kl(DivergenceArguments),
-    /// Cross-entropy −Σ p log q of two chain models, one value per sequence
+    /// Cross-entropy −Σ p log q of two models of sequences or trees
     CrossEntropy(DivergenceArguments),
+    /// Expectation of an additive score under a model of sequences or trees
+    Expectation(ExpectationArguments),
     /// Fits a Markov random field to a table of categories, or a hidden Markov model to sequences
     Fit(Box<FitArguments>),
     /// Log-likelihood of the rows of a table under a model, or of sequences under a hidden Markov model
@@ -220,10 +222,23 @@ pub struct SampleArguments {
 
 #[derive(Args, Debug)]
 pub struct DivergenceArguments {
-    /// The chain model p, a .zhat file
+    /// The model p, a .zhat file or a text grammar
     pub p: PathBuf,
-    /// The chain model q, of the same shape
+    /// The model q, of the same kind and shape
     pub q: PathBuf,
+    /// The data of both models, if they need some: for grammars, one sentence per line
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+#[derive(Args, Debug)]
+pub struct ExpectationArguments {
+    /// The model, a .zhat file or a text grammar
+    pub model: PathBuf,
+    /// A model of the same kind and shape, with the scores to take the expectation of
+    pub scores: PathBuf,
     /// The data of both models, if they need some: for grammars, one sentence per line
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,

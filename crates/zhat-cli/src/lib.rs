@@ -36,6 +36,7 @@ use std::io::Write;
 
 use clap::Parser;
 use serde_json::json;
+use zhat::query::Operation;
 use zhat::{Error, Result};
 
 use arguments::{Arguments, Command};
@@ -99,8 +100,9 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Entropy(arguments) => query::entropy(&arguments),
         Command::Map(arguments) => query::map(&arguments),
         Command::Sample(arguments) => query::sample(&arguments),
-        Command::Kl(arguments) => query::divergence(&arguments, true),
-        Command::CrossEntropy(arguments) => query::divergence(&arguments, false),
+        Command::Kl(arguments) => query::divergence(&arguments, Operation::Kl),
+        Command::CrossEntropy(arguments) => query::divergence(&arguments, Operation::CrossEntropy),
+        Command::Expectation(arguments) => query::expectation(&arguments),
         Command::Fit(arguments) => learn::fit(&arguments),
         Command::Score(arguments) => learn::score(&arguments),
         Command::Impute(arguments) => learn::impute(&arguments),

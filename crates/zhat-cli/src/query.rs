@@ -1,20 +1,21 @@
-//! `zhat logz`, `marginals`, `entropy`, `map`, `sample`, `kl` and `cross-entropy`.
+//! `zhat logz`, `marginals`, `entropy`, `map`, `sample`, `kl`, `cross-entropy` and `expectation`.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Plan, Settings};
 use zhat::io::{self, uai};
 use zhat::learn::hmm::Hmm;
-use zhat::query::{AnyAnswer, AnyValue, Law};
+use zhat::query::{AnyAnswer, AnyValue, Law, Operation};
 use zhat::random::Streams;
 use zhat::report::Report;
 use zhat::report::tree::TreeForm;
 use zhat::{Error, FactorGraph, Model, Promise, Query, Result, Run};
 
 use crate::arguments::{
-    BudgetArguments, DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments,
-    PlainQueryArguments, QueryArguments, SampleArguments,
+    BudgetArguments, DivergenceArguments, ExpectationArguments, LogPartitionArguments, MapArguments,
+    MarginalsArguments, PlainQueryArguments, QueryArguments, RunArguments, SampleArguments,
 };
 use crate::load::{applied, described, load, require_input};
 use crate::output::{self, Exit};
@@ -335,17 +336,33 @@ fn explain_law(answer: &AnyAnswer) {
 }
 
 /// KL(p ‖ q) or the cross-entropy of two models.
-pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
-    let run = budgeted(&arguments.run.budget);
+pub fn divergence(arguments: &DivergenceArguments, operation: Operation) -> Result<Exit> {
+    let DivergenceArguments { p, q, input, run } = arguments;
+    compare(operation, [p, q], input.as_deref(), run)
+}
+
+/// The expectation of the score of one model under another.
+pub fn expectation(arguments: &ExpectationArguments) -> Result<Exit> {
+    let ExpectationArguments { model, scores, input, run } = arguments;
+    compare(Operation::Expectation, [model, scores], input.as_deref(), run)
+}
+
+fn compare(
+    operation: Operation,
+    [p, q]: [&PathBuf; 2],
+    input: Option<&Path>,
+    arguments: &RunArguments,
+) -> Result<Exit> {
+    let run = budgeted(&arguments.budget);
     let attended = progress::attend(run.clone());
-    let (mut p, mut q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
-    if let Some(input) = &arguments.input {
+    let (mut p, mut q) = (io::read_model(p)?, io::read_model(q)?);
+    if let Some(input) = input {
         let input = io::read_input(input)?;
         (p, q) = (applied(&p, &input)?, applied(&q, &input)?);
     }
     require_input(&p).and_then(|()| require_input(&q))?;
     let compares: Vec<&catalogue::Row> =
-        catalogue::all().into_iter().filter(|row| row.compares(&p, &q)).collect();
+        catalogue::all().into_iter().filter(|row| row.compares(operation, &p, &q)).collect();
     if compares.is_empty() {
         let precision = |model: &Model| {
             let figures = model.summary().figures;
@@ -353,13 +370,13 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
             format!("{} {precision}", model.kind()).trim().to_owned()
         };
         let message = format!(
-            "expected two sequence models of the same kind and precision, found a {} and a {}",
+            "expected two models of sequences or trees of the same kind and precision, found a {} and a {}",
             precision(&p),
             precision(&q)
         );
         return Err(Error::argument("models", message));
     }
-    let wanted = arguments.run.method.as_str();
+    let wanted = arguments.method.as_str();
     let row =
         compares.iter().find(|row| ["auto", "exact", row.method].contains(&wanted)).ok_or_else(|| {
             let names: Vec<&str> = compares.iter().map(|row| row.method).collect();
@@ -369,8 +386,8 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
             )
         })?;
     let _attention = signals::attention();
-    let answer = row.compare(&p, &q, kl, &settings(&arguments.run.set)?, &attended)?;
-    let name = if kl { "kl" } else { "cross_entropy" };
-    let style = if arguments.run.budget.json { Style::Json } else { Style::Plain };
+    let answer = row.compare(operation, [&p, &q], &settings(&arguments.set)?, &attended)?;
+    let name = operation.name();
+    let style = if arguments.budget.json { Style::Json } else { Style::Plain };
     show(&Answered { model: p, name, plan: None, answer, run, first: 0, rows: None, trees: None }, style)
 }

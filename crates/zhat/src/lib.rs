@@ -100,8 +100,8 @@ pub use error::{Error, Result};
 pub use model::{Chain, FactorGraph, Model, PairwiseGraph, SemiMarkov, SequenceMrf};
 pub use numeric::Real;
 pub use query::{
-    Answers, Beliefs, BestState, Divergence, Entropy, FactorBeliefs, FactorMarginals, Forecast, Forecasts,
-    KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+    Answers, Beliefs, BestState, Divergence, Entropy, Expectation, FactorBeliefs, FactorMarginals, Forecast,
+    Forecasts, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
 };
 pub use run::{Clock, Observer, Run};
 pub use space::SpaceModel;

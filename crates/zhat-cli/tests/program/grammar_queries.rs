@@ -163,3 +163,37 @@ fn unary_rules_are_summed_and_printed() {
     let best = folder.ok(&["map", "unary.cfg", "--input", "one.txt", "--trees", "bracketed"]);
     assert_eq!(best, "(S (A a))\n");
 }
+
+/// The two trees of the sentence differ in one rule of each grammar.
+#[test]
+fn two_grammars_are_compared_on_the_same_sentences() {
+    let folder = Folder::new("grammar-divergence");
+    folder.write("stars.cfg", STARS);
+    folder.write("other.cfg", &STARS.replace("[0.2]", "[0.4]"));
+    folder.write("s.txt", "I saw stars with stars\nI saw stars\n");
+    let compared = |command: &[&str]| -> Vec<f64> {
+        let found = folder.json(&[command, &["--input", "s.txt"]].concat());
+        found["value"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    };
+    let (kl, cross) =
+        (compared(&["kl", "stars.cfg", "other.cfg"]), compared(&["cross-entropy", "stars.cfg", "other.cfg"]));
+    // The probabilities of the trees of the first sentence are 2/3 and 1/3, and 1/2 each.
+    let (p, q) = ([2.0 / 3.0, 1.0f64 / 3.0], [0.5f64, 0.5]);
+    let expected: f64 = p.iter().zip(q).map(|(p, q): (&f64, f64)| p * (p / q).ln()).sum();
+    assert!(close(kl[0], expected) && kl[1].abs() < 1e-12, "{kl:?} {expected}");
+    assert!(close(cross[0], 2f64.ln()) && cross[1].abs() < 1e-12, "{cross:?}");
+    let entropy = compared(&["entropy", "stars.cfg"]);
+    assert!(kl.iter().zip(&cross).zip(&entropy).all(|((kl, cross), h)| close(kl + h, *cross)));
+    assert!(compared(&["kl", "other.cfg", "other.cfg"]).iter().all(|kl| kl.abs() < 1e-12));
+    // The expected log weight is −H + log Z.
+    let scores = compared(&["expectation", "stars.cfg", "other.cfg"]);
+    let log_z = compared(&["logz", "other.cfg"]);
+    assert!(scores.iter().zip(&log_z).zip(&cross).all(|((e, z), cross)| close(z - e, *cross)), "{scores:?}");
+    let text = folder.ok(&["expectation", "stars.cfg", "other.cfg", "--input", "s.txt"]);
+    assert!(text.contains("expected score"), "{text}");
+    // Another list of words.
+    folder.write("few.cfg", "S -> S S [0.4] | 'stars' [0.6]\n");
+    let refused = folder.run(&["kl", "stars.cfg", "few.cfg", "--input", "s.txt"]);
+    assert_eq!(refused.status(), 2);
+    assert!(refused.stderr().contains("`I`"), "{}", refused.stderr());
+}

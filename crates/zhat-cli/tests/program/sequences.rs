@@ -196,6 +196,10 @@ fn divergences_of_two_chains() {
     assert_eq!((&both["query"], both["value"].as_array().unwrap().len()), (&json!("kl"), 2));
     assert!(value(&["kl", "semi.zhat", "semi.zhat"]).abs() < 1e-12);
     assert!(folder.ok(&["cross-entropy", "two.zhat", "two.zhat"]).contains("cross-entropy (nats)"));
+    // log Z of q minus the expected score is the cross-entropy.
+    let score = value(&["expectation", "p.zhat", "q.zhat"]);
+    assert!((value(&["logz", "q.zhat"]) - score - cross).abs() < 1e-12);
+    assert!(folder.ok(&["expectation", "p.zhat", "q.zhat"]).starts_with("E[score]  "));
 }
 
 #[test]

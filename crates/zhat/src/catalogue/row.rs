@@ -45,7 +45,7 @@ pub struct Row {
     variants: fn(&str) -> Vec<String>,
     forecasters: Vec<(TypeId, Forecaster)>,
     answers: Vec<(Query, TypeId, Answerer)>,
-    divergences: Vec<(TypeId, Comparer)>,
+    comparers: Vec<(TypeId, &'static [Operation], Comparer)>,
     differentiators: Vec<Differentiator>,
     describer: Option<Describer>,
     /// Whether it runs until a given error is reached.
@@ -54,7 +54,7 @@ pub struct Row {
 
 type Forecaster = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<Forecast>;
 type Answerer = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<AnyAnswer>;
-type Comparer = fn(&'static str, &Model, &Model, bool, &Settings, &Run) -> Result<AnyAnswer>;
+type Comparer = fn(&'static str, [&Model; 2], Operation, &Settings, &Run) -> Result<AnyAnswer>;
 type Describer = fn(&Model, &Run) -> Summary;
 
 /// The values of an operation, one per item, and the tape of its gradients.
@@ -159,7 +159,7 @@ impl Row {
             variants: options::variants::<C>,
             forecasters: Vec::new(),
             answers: Vec::new(),
-            divergences: Vec::new(),
+            comparers: Vec::new(),
             differentiators: Vec::new(),
             describer: None,
             has_target_error: false,
@@ -218,9 +218,8 @@ impl Row {
     {
         fn compare<C, M>(
             name: &'static str,
-            p: &Model,
-            q: &Model,
-            kl: bool,
+            [p, q]: [&Model; 2],
+            operation: Operation,
             settings: &Settings,
             run: &Run,
         ) -> Result<AnyAnswer>
@@ -231,10 +230,41 @@ impl Row {
         {
             let config = options::read::<C>(name, settings)?;
             let (p, q) = (of_type::<M>(p)?, of_type::<M>(q)?);
-            let answer = if kl { config.kl(p, q, run)? } else { config.cross_entropy(p, q, run)? };
+            let answer = match operation {
+                Operation::Kl => config.kl(p, q, run)?,
+                _ => config.cross_entropy(p, q, run)?,
+            };
             Ok(answer.map(|value| value.into_value(p)))
         }
-        self.divergences.push((TypeId::of::<M>(), compare::<C, M>));
+        const OPERATIONS: &[Operation] = &[Operation::CrossEntropy, Operation::Kl];
+        self.comparers.push((TypeId::of::<M>(), OPERATIONS, compare::<C, M>));
+        self
+    }
+
+    /// Adds expectations of the score of a second model.
+    pub fn expectation<C, M>(mut self) -> Self
+    where
+        C: Options + query::Expectation<M>,
+        M: AnyModel + query::Answers,
+        M::Number: IntoValue<M>,
+    {
+        fn average<C, M>(
+            name: &'static str,
+            [model, scores]: [&Model; 2],
+            _: Operation,
+            settings: &Settings,
+            run: &Run,
+        ) -> Result<AnyAnswer>
+        where
+            C: Options + query::Expectation<M>,
+            M: AnyModel + query::Answers,
+            M::Number: IntoValue<M>,
+        {
+            let config = options::read::<C>(name, settings)?;
+            let (model, scores) = (of_type::<M>(model)?, of_type::<M>(scores)?);
+            Ok(config.expectation(model, scores, run)?.map(|value| value.into_value(model)))
+        }
+        self.comparers.push((TypeId::of::<M>(), &[Operation::Expectation], average::<C, M>));
         self
     }
 
@@ -313,10 +343,14 @@ impl Row {
         (self.variants)(option)
     }
 
-    /// Whether it compares models of the types of these two.
-    pub fn compares(&self, p: &Model, q: &Model) -> bool {
-        let of = |model: &Model| self.divergences.iter().find(|(id, _)| *id == model.type_of());
-        p.type_of() == q.type_of() && of(p).is_some()
+    /// Whether it has the value of an operation on two models of these types.
+    pub fn compares(&self, operation: Operation, p: &Model, q: &Model) -> bool {
+        p.type_of() == q.type_of() && self.comparer(operation, p).is_some()
+    }
+
+    fn comparer(&self, operation: Operation, model: &Model) -> Option<Comparer> {
+        let mut own = self.comparers.iter().filter(|(id, ..)| *id == model.type_of());
+        own.find(|(_, operations, _)| operations.contains(&operation)).map(|(.., compare)| *compare)
     }
 
     /// Applicability, estimated memory and time, and kind of guarantee.
@@ -343,24 +377,22 @@ impl Row {
         answer(self.method, model, query, settings, run)
     }
 
-    /// KL(p ‖ q), or the cross-entropy.
+    /// An operation on two models: KL(p ‖ q), the cross-entropy, or the expectation of the score of q under p.
     ///
     /// # Errors
     /// If the method does not compare these models, or their shapes differ.
     pub fn compare(
         &self,
-        p: &Model,
-        q: &Model,
-        kl: bool,
+        operation: Operation,
+        models: [&Model; 2],
         settings: &Settings,
         run: &Run,
     ) -> Result<AnyAnswer> {
-        let found = self.divergences.iter().find(|(id, _)| *id == p.type_of());
-        let (_, compare) = found.ok_or_else(|| {
-            let message = format!("`{}` does not compare models of kind {}", self.method, p.kind());
+        let compare = self.comparer(operation, models[0]).ok_or_else(|| {
+            let message = format!("`{}` does not compare models of kind {}", self.method, models[0].kind());
             Error::argument("method", message)
         })?;
-        compare(self.method, p, q, kl, settings, run)
+        compare(self.method, models, operation, settings, run)
     }
 
     /// Whether it differentiates an operation on models of this type.
@@ -407,6 +439,7 @@ macro_rules! row {
     (@query $row:ident, Sample, $config:ty, $model:ty) => { $row.sample::<$config, $model>() };
     (@query $row:ident, Differentiable, $config:ty, $model:ty) => { $row.differentiable::<$config, $model>() };
     (@query $row:ident, Divergence, $config:ty, $model:ty) => { $row.divergence::<$config, $model>() };
+    (@query $row:ident, Expectation, $config:ty, $model:ty) => { $row.expectation::<$config, $model>() };
 }
 
 pub(super) use row;

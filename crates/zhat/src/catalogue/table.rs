@@ -46,9 +46,9 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
             "adds up every state; for small models and as a check"
         ),
-        row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "forward and backward messages for a whole batch at once"),
-        row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "forward and backward messages into and out of segments"),
-        row!("inside-outside", Hypertree<f32 | f64>, grammar::InsideOutside, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "sums over the trees of a grammar or span model: inside and outside passes by matrix products, in rank space for low-rank rules"),
+        row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Expectation, Differentiable], "forward and backward messages for a whole batch at once"),
+        row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Expectation, Differentiable], "forward and backward messages into and out of segments"),
+        row!("inside-outside", Hypertree<f32 | f64>, grammar::InsideOutside, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Expectation, Differentiable], "sums over the trees of a grammar or span model: inside and outside passes by matrix products, in rank space for low-rank rules"),
         row!("randomized-inside", Hypertree<f32 | f64>, grammar::RandomizedInside, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "unbiased inside pass over randomly chosen symbols of each span"),
         row!(
             "randomized-inside-published",
@@ -57,7 +57,7 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition],
             "randomized inside as published (Eq. 18), without products of a kept and a drawn symbol; biased, for reference"
         ),
-        row!("spanning-trees", DependencyTree<f32 | f64>, tree::SpanningTrees, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "sums over dependency trees: Eisner's algorithm for projective trees, elimination of words for all trees"),
+        row!("spanning-trees", DependencyTree<f32 | f64>, tree::SpanningTrees, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Expectation, Differentiable], "sums over dependency trees: Eisner's algorithm for projective trees, elimination of words for all trees"),
         row!("randomized-inside", DependencyTree<f32 | f64>, grammar::RandomizedInside, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "unbiased sum over projective trees with randomly chosen heads of each word"),
         row!(
             "anytime-bounds",

@@ -8,7 +8,7 @@
 
 use super::HasFactorMarginals;
 #[cfg(doc)]
-use super::{Divergence, Entropy, LogPartition};
+use super::{Divergence, Entropy, Expectation, LogPartition};
 use crate::error::{Error, Result};
 use crate::query::Forecasts;
 use crate::run::Run;
@@ -25,12 +25,19 @@ pub enum Operation {
     CrossEntropy,
     /// [`Divergence::kl`], of two models.
     Kl,
+    /// [`Expectation`], of a model and of another one whose scores are averaged.
+    Expectation,
 }
 
 impl Operation {
     /// All operations.
-    pub const ALL: [Operation; 4] =
-        [Operation::LogPartition, Operation::Entropy, Operation::CrossEntropy, Operation::Kl];
+    pub const ALL: [Operation; 5] = [
+        Operation::LogPartition,
+        Operation::Entropy,
+        Operation::CrossEntropy,
+        Operation::Kl,
+        Operation::Expectation,
+    ];
 
     /// The name in messages and in Python.
     pub fn name(self) -> &'static str {
@@ -39,6 +46,7 @@ impl Operation {
             Operation::Entropy => "entropy",
             Operation::CrossEntropy => "cross_entropy",
             Operation::Kl => "kl",
+            Operation::Expectation => "expectation",
         }
     }
 
@@ -46,7 +54,7 @@ impl Operation {
     pub fn models(self) -> usize {
         match self {
             Operation::LogPartition | Operation::Entropy => 1,
-            Operation::CrossEntropy | Operation::Kl => 2,
+            Operation::CrossEntropy | Operation::Kl | Operation::Expectation => 2,
         }
     }
 }

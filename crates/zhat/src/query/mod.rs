@@ -125,6 +125,34 @@ pub trait Divergence<M: Answers + ?Sized> {
     fn kl(&self, p: &M, q: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
+/// The expectation of an additive score, such as the expected number of errors of a parse.
+///
+/// The score f(x) is a sum over the parts of x: states and transitions of a path, rules and words of a tree. Such a
+/// function is given as a model with these scores, of the kind and shape of the model whose expectation it is. E[f] is
+/// the inner product of the factor marginals and the scores. With scores of 0 and 1 it is an expected count, and with
+/// the gradient of another function as scores a derivative.
+///
+/// ```
+/// use zhat::dynamic::ForwardBackward;
+/// use zhat::model::{Chain, Transitions};
+/// use zhat::{Expectation, Run};
+/// let chain = Chain::crf(2, vec![0.0; 6].into(), vec![3], Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into()))?;
+/// // The number of transitions to another state.
+/// let changes = Chain::crf(2, vec![0.0; 6].into(), vec![3], Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into()))?;
+/// let mean = ForwardBackward::default().expectation(&chain, &changes, &Run::default())?;
+/// let change = 1f64.exp() / (1.0 + 1f64.exp());
+/// assert!((mean.value[0] - 2.0 * change).abs() < 1e-12);
+/// # Ok::<(), zhat::Error>(())
+/// ```
+pub trait Expectation<M: Answers + ?Sized> {
+    /// Σₓ p(x) f(x), where p is the distribution of `model` and f(x) the score of x in `scores`. Scores of −∞ of parts
+    /// that have probability zero count as 0; −∞ if another part has such a score.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors); also if the models have different shapes.
+    fn expectation(&self, model: &M, scores: &M, run: &Run) -> Result<Answer<M::Number>>;
+}
+
 /// The state of largest weight. The guarantee applies to its score.
 pub trait Map<M: HasStates + ?Sized> {
     /// Answers the query.

@@ -60,21 +60,23 @@ impl Report<'_> {
     }
 }
 
-/// log Z, entropy or a divergence: one line for a single model, a table for a batch.
+/// log Z, entropy, a divergence or an expectation: one line for a single model, a table for a batch.
 fn numbers(report: &Report<'_>, values: &[f64]) -> String {
     let (label, heading) = match report.query {
         "entropy" => ("entropy", "entropy (nats)"),
         "cross_entropy" => ("cross-entropy", "cross-entropy (nats)"),
         "kl" => ("KL", "KL (nats)"),
+        "expectation" => ("E[score]", "expected score"),
         _ => ("log Z", "log Z"),
     };
     if let (&[value], _) | (&[value, ..], None) = (values, report.model.batch()) {
         let log_partition = report.query == Query::LogPartition.name();
         let unit = if log_partition { std::f64::consts::LN_10 } else { std::f64::consts::LN_2 };
         let (stated, scaled) = (report.stated(value, 0, 1.0), report.stated(value, 0, unit));
-        let line = match log_partition {
-            true => format!("{stated} (log10 Z {scaled})"),
-            false => format!("{stated} nats ({scaled} bits)"),
+        let line = match report.query {
+            _ if log_partition => format!("{stated} (log10 Z {scaled})"),
+            "expectation" => stated,
+            _ => format!("{stated} nats ({scaled} bits)"),
         };
         let given = (report.answer.guarantee.item(0), Some(value));
         return format!("{label:<9}  {line}\n{}", footer(Some(given), &report.answer.diagnostics));

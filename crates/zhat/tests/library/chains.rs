@@ -143,7 +143,7 @@ fn gradients_of_entropy_agree_with_differences() {
 }
 
 /// Pairs of chains of the same shape; sometimes q gives weight zero to paths of p.
-fn pairs<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>, &Chain<F>)) {
+pub fn pairs<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>, &Chain<F>)) {
     for (form, other) in FORMS.iter().flat_map(|form| FORMS.map(|other| (form, other))) {
         for scores in ["plain", "zeros", "ties"] {
             for seed in 0..seeds {

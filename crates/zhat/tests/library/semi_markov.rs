@@ -13,7 +13,7 @@ use zhat::{Chain, Divergence, Entropy, KBest, LogPartition, Map, Marginals, Run,
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
-fn models<F: Real>(seeds: u64, mut check: impl FnMut(&str, &SemiMarkov<F>)) {
+pub fn models<F: Real>(seeds: u64, mut check: impl FnMut(&str, &SemiMarkov<F>)) {
     for (form, scores) in FORMS.iter().flat_map(|form| SCORES.map(|scores| (form, scores))) {
         for seed in 0..seeds {
             let model = semi_markov::<F>(form, scores, seed);
@@ -109,7 +109,7 @@ fn gradients_agree_with_differences() {
 
 /// A model of the same shape with other numbers and, depending on the seed, zeros where p has them, elsewhere
 /// or nowhere.
-fn beside<F: Real>(p: &SemiMarkov<F>, seed: u64) -> SemiMarkov<F> {
+pub fn beside<F: Real>(p: &SemiMarkov<F>, seed: u64) -> SemiMarkov<F> {
     let parameters = p.parameters();
     let wave = |k: usize| ((k * k) as f64 + seed as f64).sin();
     let zeros = seed % 3;

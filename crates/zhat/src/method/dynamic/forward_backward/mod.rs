@@ -2,8 +2,8 @@
 //!
 //! Z = Σₓ exp score(x) over the N^T sequences of states is a product of matrices. The algorithm passes
 //! messages forward and backward from position to position and derives from them node and edge marginals (the
-//! gradient of log Z), entropy and divergences with their gradients, the best path (max instead of sum), the
-//! k best paths (lazily, Jiménez & Marzal 1999) and exact samples. Messages are exponentiated only for the
+//! gradient of log Z), entropy, divergences and expectations of additive scores with their gradients, the best
+//! path (max instead of sum), the k best paths (lazily, Jiménez & Marzal 1999) and exact samples. Messages are exponentiated only for the
 //! product with the transition matrix, which is computed for the whole batch at once. An entry that may have
 //! lost mass to underflow is recomputed in the log domain, so no finite value is lost.
 //!
@@ -37,6 +37,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod additive;
 mod chain;
 mod forecast;
 mod memory;

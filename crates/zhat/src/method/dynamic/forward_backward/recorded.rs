@@ -20,6 +20,21 @@ pub struct Factors {
     pub own: f64,
     /// Coefficient of log q.
     pub other: f64,
+    /// Whether gradients are those of the expectation with the score of q, log q + log Z_q, in place of log q. They
+    /// differ with respect to q only.
+    pub score: bool,
+}
+
+impl Factors {
+    /// own·log p + other·log q.
+    pub fn new(own: f64, other: f64) -> Self {
+        Factors { own, other, score: false }
+    }
+
+    /// The score of q.
+    pub fn of_score() -> Self {
+        Factors { own: 0.0, other: 1.0, score: true }
+    }
 }
 
 /// A lattice and its messages.
@@ -282,6 +297,11 @@ pub(super) fn direction_gradient<M: Recorded>(
             direction.add_edge_covariance(directed, values, cotangent, clock, transitions)?;
             let (Some(q), Some(to_q)) = (q, &mut to_q) else { return Ok(()) };
             let (Some((_, lattice)), Some(messages)) = (direction.other, &directed.q) else { return Ok(()) };
+            if factors.score {
+                q.add_marginals(direction.p, &directed.p, &of_p, clock, to_q)?;
+                let transitions = q.split(to_q).1;
+                return direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions);
+            }
             q.add_differences([(direction.p, &directed.p), (lattice, messages)], &of_p, clock, to_q)?;
             let transitions = q.split(to_q).1;
             direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions)?;
@@ -398,9 +418,9 @@ pub(super) fn check_shapes<M: Recorded>(p: &M, q: &M) -> Result<()> {
     if p.same_shape(q) {
         return Ok(());
     }
-    let message =
-        "the models differ in lengths, number of states or longest segment; a divergence needs them the same";
-    Err(Error::model(message))
+    Err(Error::model(
+        "the models differ in lengths, number of states or longest segment, which must be the same",
+    ))
 }
 
 impl<M: Recorded> LogPartition<M> for ForwardBackward {
@@ -438,7 +458,7 @@ impl<M: Recorded> FactorMarginals<M> for ForwardBackward {
 impl<M: Recorded> Entropy<M> for ForwardBackward {
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         let mut entropy = answer(self, model, Query::Entropy, run, |clock| {
-            let (values, log_partition) = expectation(model, None, Factors { own: -1.0, other: 0.0 }, clock)?;
+            let (values, log_partition) = expectation(model, None, Factors::new(-1.0, 0.0), clock)?;
             some_weight(&log_partition)?;
             Ok(finite_models(values, &log_partition))
         })?;
@@ -467,7 +487,7 @@ fn divergence<M: Recorded>(
 ) -> Result<Answer<Vec<f64>>> {
     check_shapes(p, q)?;
     let mut value = answer(method, p, Query::Entropy, run, |clock| {
-        let (values, log_partition) = expectation(p, Some(q), Factors { own, other: -1.0 }, clock)?;
+        let (values, log_partition) = expectation(p, Some(q), Factors::new(own, -1.0), clock)?;
         some_weight(&log_partition)?;
         Ok(finite_models(values, &log_partition))
     })?;

@@ -1,5 +1,6 @@
 //! Values with their gradients.
 
+use super::additive::with_partition;
 use super::recorded::{
     Factors, Recorded, check_numbers, check_shapes, direction_gradient, expectation, finite_models, gradient,
     gradient_bytes, log_partitions, separate, some_weight, sweep, with_direction,
@@ -81,7 +82,11 @@ impl ForwardBackward {
             some_weight(&log_partition)?;
             Ok((finite_models(values, &log_partition), kept))
         })?;
-        let (p, q, run, own) = (p.clone(), q.cloned(), run.clone(), values.clone());
+        let shown = match q {
+            Some(q) if factors.score => run.install(|| with_partition(values.clone(), q, &clock))?,
+            _ => values.clone(),
+        };
+        let (p, q, run, own) = (p.clone(), q.cloned(), run.clone(), values);
         let vjp = move |cotangent: &[f64]| {
             check_numbers(cotangent, p.chain().batch())?;
             let finite = |(c, value): (&f64, &f64)| if value.is_finite() { *c } else { 0.0 };
@@ -91,7 +96,7 @@ impl ForwardBackward {
                 run.install(|| direction_gradient(&p, q.as_ref(), factors, kept, &cotangent, &clock))?;
             Ok([Some(gradients.0), gradients.1].into_iter().flatten().collect())
         };
-        Ok((values, Tape::new(vjp)))
+        Ok((shown, Tape::new(vjp)))
     }
 }
 
@@ -103,7 +108,7 @@ where
     const OPERATIONS: &'static [Operation] = &Operation::ALL;
 
     fn differentiate(&self, operation: Operation, models: &[&M], run: &Run) -> Result<Recording<M>> {
-        let factors = |own, other| Factors { own, other };
+        let factors = Factors::new;
         match (operation, models) {
             (Operation::LogPartition, [model]) => self.record_log_partition(*model, run),
             (Operation::Entropy, [p]) => self.record_expectation(*p, None, factors(-1.0, 0.0), run),
@@ -111,6 +116,9 @@ where
                 self.record_expectation(*p, Some(*q), factors(0.0, -1.0), run)
             }
             (Operation::Kl, [p, q]) => self.record_expectation(*p, Some(*q), factors(1.0, -1.0), run),
+            (Operation::Expectation, [model, scores]) => {
+                self.record_expectation(*model, Some(*scores), Factors::of_score(), run)
+            }
             _ => Err(not_differentiable(NAME, operation, models.len())),
         }
     }

@@ -1,4 +1,4 @@
-//! Entropy and divergences: derivatives of log Z in the direction of scores.
+//! Entropy, divergences and expectations of scores: derivatives of log Z in the direction of scores.
 //!
 //! E_p[s_q] = d/dε log Z(s_p + ε·s_q), so H(p) = log Z_p − E_p[s_p] and −E_p[log q] = log Z_q − E_p[s_q].
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::model::{Hypertree, Rules, Spans, Values};
 use crate::numeric::Real;
 use crate::query::tree::{HypertreeGradient, RuleGradient, SpanGradient};
-use crate::query::{Divergence, Query};
+use crate::query::{Divergence, Expectation, Query};
 use crate::run::{Clock, Run};
 
 /// A model whose score is a sum of stored scores: rules of rank 2 and more become dense.
@@ -57,9 +57,9 @@ pub fn check_shapes<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> Result<()> {
     if (p.lengths(), p.positions(), p.symbols()) != (q.lengths(), q.positions(), q.symbols())
         || rules(p) != rules(q)
     {
-        let message =
-            "the models differ in lengths, symbols or unary rules; a divergence needs them the same";
-        return Err(Error::model(message));
+        return Err(Error::model(
+            "the models differ in lengths, symbols or unary rules, which must be the same",
+        ));
     }
     Ok(())
 }
@@ -116,6 +116,37 @@ pub fn divergences<F: Passes>(
     Ok((0..p.batch()).map(of).collect())
 }
 
+impl<F: Passes> Expectation<Hypertree<F>> for InsideOutside {
+    fn expectation(
+        &self,
+        model: &Hypertree<F>,
+        scores: &Hypertree<F>,
+        run: &Run,
+    ) -> Result<Answer<Vec<f64>>> {
+        check_shapes(model, scores)?;
+        let mut found = answer(self, model, Query::Entropy, run, |clock| {
+            let (model, scores) = of_one_form(model, scores);
+            expectations(&model, &scores, clock)
+        })?;
+        found.diagnostics.rounding *= 4.0 * (1.0 + scores.magnitude());
+        Ok(found)
+    }
+}
+
+/// E[score of another model]; −∞ if it forbids a tree of the model, or there is no tree.
+pub fn expectations<F: Passes>(
+    model: &Hypertree<F>,
+    scores: &Hypertree<F>,
+    clock: &Clock<'_>,
+) -> Result<Vec<f64>> {
+    let solutions = solve(model, &[(1.0, scores)], Purpose::Sums, None, clock)?;
+    let log_z = some_partition(&solutions, model)?;
+    let (means, forbidden) = (solutions.means(model.batch()), forbidden(model, scores, clock)?);
+    let none = f64::NEG_INFINITY;
+    let of = |b: usize| if log_z[b] == none || forbidden[b] { none } else { means[b] };
+    Ok((0..model.batch()).map(of).collect())
+}
+
 /// Whether q has weight zero for something that some tree of p uses, for each sentence.
 fn forbidden<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>, clock: &Clock<'_>) -> Result<Vec<bool>> {
     let zero = |x: &F| *x == F::NEG_INFINITY;
@@ -143,8 +174,8 @@ fn forbidden<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>, clock: &Clock<'_>) -> 
     }
     if !same {
         return Err(Error::model(
-            "the models differ in the form of their rules or spans, or in what is given per sentence; a \
-             divergence needs them the same",
+            "the models differ in the form of their rules or spans, or in what is given per sentence, which must \
+             be the same",
         ));
     }
     // All positive weights equal, so that no expected number underflows.

@@ -1,8 +1,9 @@
 //! The tree with the largest expected number of correct nodes.
 //!
 //! Σ over nodes of the probability that a tree of the model has the same node is maximised over all binary
-//! trees: T³ steps from the expected numbers of nodes. Reference: J. Goodman, *Parsing algorithms and metrics*,
-//! ACL 1996.
+//! trees: T³ steps from the expected numbers of nodes. The symbol of each span is chosen on its own, so no rule
+//! need connect a node to its parts, and the tree may have probability zero under the model. Reference: J.
+//! Goodman, *Parsing algorithms and metrics*, ACL 1996.
 
 use crate::model::Hypertree;
 use crate::numeric::Real;

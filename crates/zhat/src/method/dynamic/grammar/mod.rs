@@ -1,16 +1,16 @@
 //! Exact inference on trees over words: grammars and span models.
 //!
 //! Z = Σ_y exp score(y) over the binary trees y of a sentence, by the inside pass; expected numbers of nodes,
-//! rules and words are the gradient of log Z, by the outside pass. Entropy and divergences are derivatives of
-//! log Z in a direction, and their gradients those of the expected numbers, by the same passes on numbers with
-//! derivatives. The best tree is found by the same pass with maxima
-//! and, with low-rank rules, by search; samples are drawn from the root to the
-//! words, and are exact.
+//! rules and words are the gradient of log Z, by the outside pass. Entropy, divergences and expectations of
+//! additive scores are derivatives of log Z in a direction, and their gradients those of the expected numbers,
+//! by the same passes on numbers with derivatives. The best tree is found by the same pass with maxima and,
+//! with low-rank rules, by search; samples are drawn from the root to the words, and are exact.
 //!
-//! Time per sentence of T words with N heads and P tags: T³ + T²·N without rules, T³·N² + T²·N³ + T·N²·P for dense
-//! rules, T³ times the number of pairs for listed rules, T³·R + T²·N·R for rank R, and T³·R + T²·R² if in addition
-//! scores of spans do not depend on the symbol. Memory T²·N, without rules T². A sentence without a tree has log Z = −∞ and a gradient of zero;
-//! if none of a batch has a tree, the result is the error `zero-partition`.
+//! Time per sentence of T words with N heads and P tags: T³ + T²·N without rules, T³·N² + T²·N³ + T·N²·P for
+//! dense rules, T³ times the number of pairs for listed rules, T³·R + T²·N·R for rank R, and T³·R + T²·R² if
+//! in addition scores of spans do not depend on the symbol. Memory T²·N, without rules T². A sentence without
+//! a tree has log Z = −∞ and a gradient of zero; if none of a batch has a tree, the result is the error
+//! `zero-partition`.
 //!
 //! References: J. Baker, *Trainable grammars for speech recognition*, 1979; K. Lari, S. Young, *The estimation
 //! of stochastic context-free grammars using the inside-outside algorithm*, Computer Speech and Language 4
@@ -90,7 +90,8 @@ pub enum TreeChoice {
     Best,
     /// With low-rank rules, the tree of the best derivation, in which every rule uses one of its R terms.
     Derivation,
-    /// The tree with the largest expected number of nodes that a tree of the model has, too.
+    /// The tree with the largest expected number of nodes that a tree of the model has, too. The symbol of each
+    /// node is chosen on its own, so the tree may have probability zero.
     Expected,
 }
 

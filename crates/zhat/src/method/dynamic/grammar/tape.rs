@@ -1,7 +1,7 @@
 //! Gradients of log Z, entropy and divergences.
 
 use super::counts::add_scaled;
-use super::divergence::{additive, check_shapes, divergences, entropies, of_one_form, to_form};
+use super::divergence::{additive, check_shapes, divergences, entropies, expectations, of_one_form, to_form};
 use super::pass::Purpose;
 use super::solve::{Passes, solve};
 use super::{InsideOutside, NAME, no_parse};
@@ -95,6 +95,37 @@ fn record_divergence<F: Passes>(
     Ok((values, Tape::new(vjp)))
 }
 
+/// The gradient of E[f] is Cov·f with respect to the model, and the expected numbers with respect to f.
+fn record_expectation<F: Passes>(
+    model: &Hypertree<F>,
+    scores: &Hypertree<F>,
+    run: &Run,
+) -> Result<Recording<F>> {
+    check_shapes(model, scores)?;
+    let clock = run.start(NAME);
+    let (model, scores) = (model.clone(), scores.clone());
+    let values = run.install(|| {
+        let (model, scores) = of_one_form(&model, &scores);
+        expectations(&model, &scores, &clock)
+    });
+    let values = values.map_err(|error| no_parse::described(error, &model, run, &clock))?;
+    let (run, known) = (run.clone(), values.clone());
+    let vjp = move |cotangent: &[f64]| {
+        check_numbers(cotangent, model.batch())?;
+        let (clock, factors) = (run.start(NAME), of_finite(cotangent, &known, 1.0));
+        run.install(|| {
+            let (own, averaged) = of_one_form(&model, &scores);
+            let direction = [(1.0, &*averaged)];
+            let solutions = solve(&own, &direction, Purpose::Sums, None, &clock)?;
+            let to_model = solutions.vjp(&own, &direction, &factors, &clock)?;
+            let solutions = solve(&own, &[], Purpose::Sums, Some(&factors), &clock)?;
+            let to_scores = solutions.gradient(&own, &averaged, &factors, &clock)?;
+            Ok(vec![to_form(&model, to_model), to_form(&scores, to_scores)])
+        })
+    };
+    Ok((values, Tape::new(vjp)))
+}
+
 impl<F: Passes> Differentiable<Hypertree<F>> for InsideOutside {
     const OPERATIONS: &'static [Operation] = &Operation::ALL;
 
@@ -114,6 +145,7 @@ impl<F: Passes> Differentiable<Hypertree<F>> for InsideOutside {
             (Operation::Entropy, [model]) => record_entropy(model, run),
             (Operation::CrossEntropy, [p, q]) => record_divergence(p, q, false, run),
             (Operation::Kl, [p, q]) => record_divergence(p, q, true, run),
+            (Operation::Expectation, [model, scores]) => record_expectation(model, scores, run),
             _ => Err(not_differentiable(NAME, operation, models.len())),
         }
     }

@@ -6,8 +6,7 @@
 //! by the number of roots first.
 //!
 //! References: Y. Chu, T. Liu, *On the shortest arborescence of a directed graph*, Scientia Sinica 14 (1965);
-//! J. Edmonds,
-//! *Optimum branchings*, J. Research of the NBS 71B (1967).
+//! J. Edmonds, *Optimum branchings*, J. Research of the NBS 71B (1967).
 
 use super::sentence::Sentence;
 

@@ -3,10 +3,11 @@
 //! Z = Σ_y exp score(y) over the trees y of a sentence. Projective trees are summed by Eisner's dynamic
 //! program, all trees by the elimination of words. Both use only sums and products of positive numbers, in
 //! the linear domain where that is safe and in the log domain otherwise, so scores of any size and zeros are
-//! handled. The probabilities of arcs are the gradient of log Z; entropy and divergences follow from them,
-//! and the gradients of these from their derivatives in one direction. The best tree is found by Eisner's
-//! program with maxima, or by contraction of cycles (Chu, Liu and Edmonds); the k best by Lawler's partition:
-//! all trees but the best are divided by the first word whose arc differs. Samples are exact.
+//! handled. The probabilities of arcs are the gradient of log Z; entropy, divergences and expectations of
+//! additive scores follow from them, and the gradients of these from their derivatives in one direction. The
+//! best tree is found by Eisner's program with maxima, or by contraction of cycles (Chu, Liu and Edmonds); the
+//! k best by Lawler's partition: all trees but the best are divided by the first word whose arc differs.
+//! Samples are exact.
 //!
 //! Time O(T³) per sentence, for every query but the k best (O(k·T⁴)) and samples of trees that need not be
 //! projective (O(T²) to O(T³) typically). Memory O(T²) per sentence in work. All arithmetic is in double
@@ -29,6 +30,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod additive;
 mod edmonds;
 mod eisner;
 mod elimination;
@@ -360,9 +362,7 @@ fn check_shapes<F: Real>(p: &DependencyTree<F>, q: &DependencyTree<F>) -> Result
     if (p.lengths(), p.labels(), p.words(), p.shape()) == (q.lengths(), q.labels(), q.words(), q.shape()) {
         return Ok(());
     }
-    let message =
-        "the models differ in lengths, labels or the trees they admit; a divergence needs them the same";
-    Err(Error::model(message))
+    Err(Error::model("the models differ in lengths, labels or the trees they admit, which must be the same"))
 }
 
 fn divergence<F: Real>(

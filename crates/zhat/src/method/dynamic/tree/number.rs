@@ -154,8 +154,8 @@ impl Leading {
     }
 }
 
-/// fraction·2⁵¹²ᵉˣᵖᵒⁿᵉⁿᵗ: never underflows, without the exponentials of the log domain. The fraction is zero or
-/// between 2⁻²⁵⁶ and 2²⁵⁶.
+/// The number fraction · 2^(512 · exponent), which never underflows and needs no exponentials, unlike the log
+/// domain. The fraction is zero or between 2⁻²⁵⁶ and 2²⁵⁶.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide {
     fraction: f64,

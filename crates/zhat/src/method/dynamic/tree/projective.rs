@@ -1,8 +1,8 @@
 //! Sums over projective trees for groups of sentences, in the linear domain where that is safe.
 //!
 //! Weights are normalised, so inside and outside values are at most 1, and a value that underflows is below
-//! 2⁻¹⁰²². Of a sum Z ≥ 2⁻⁹⁰⁰ this is a relative error of less than 2⁻¹⁰⁰ for any length. Sentences with a
-//! smaller sum are done again in the log domain.
+//! 2⁻¹⁰²². If Z ≥ 2⁻⁹⁰⁰, what underflows is less than 2⁻¹⁰⁰ of Z, for sentences of any practical length.
+//! Sentences with a smaller Z are done again in the log domain.
 
 use super::eisner::{Chart, Weights, inside, outside};
 use super::sentence::{Sentence, Sums};

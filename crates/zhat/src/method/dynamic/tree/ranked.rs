@@ -1,4 +1,9 @@
 //! Best trees and samples.
+//!
+//! The k best trees come from Lawler's partition, with one run of the algorithm for the best tree per part. For
+//! trees that need not be projective, P. Camerini, L. Fratta and F. Maffioli (*The k best spanning arborescences
+//! of a network*, Networks 10, 1980) need only O(T²·log T) per tree, but their algorithm does not keep to a
+//! single root; the partition serves projective trees, single roots and labels alike.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -13,10 +13,10 @@ use crate::query::{Differentiable, Forecasts, Operation, Query, Tape, not_differ
 use crate::run::Run;
 
 /// One value per sentence, and the tape of its gradient.
-type Recording<F> = (Vec<f64>, Tape<DependencyGradient<F>>);
+pub(super) type Recording<F> = (Vec<f64>, Tape<DependencyGradient<F>>);
 
 /// The cotangent of the sentences whose value is finite; zero for the others.
-fn of_finite(cotangent: &[f64], values: &[f64], factor: f64) -> Vec<f64> {
+pub(super) fn of_finite(cotangent: &[f64], values: &[f64], factor: f64) -> Vec<f64> {
     cotangent.iter().zip(values).map(|(c, value)| if value.is_finite() { factor * c } else { 0.0 }).collect()
 }
 
@@ -96,7 +96,9 @@ impl SpanningTrees {
 }
 
 /// The scores of a model as a direction; −∞ counts as 0, because such arcs have probability zero.
-fn scores<F: Real>(model: &DependencyTree<F>) -> impl Fn(usize, usize, usize, usize) -> f64 + Sync {
+pub(super) fn scores<F: Real>(
+    model: &DependencyTree<F>,
+) -> impl Fn(usize, usize, usize, usize) -> f64 + Sync {
     move |b, head, d, l| {
         let score = model.arc_from(b, head, d)[l].to_f64();
         if score > f64::NEG_INFINITY { score } else { 0.0 }
@@ -134,6 +136,7 @@ impl<F: Real> Differentiable<DependencyTree<F>> for SpanningTrees {
             (Operation::Entropy, [model]) => self.record_entropy(model, run),
             (Operation::CrossEntropy, [p, q]) => self.record_divergence(p, q, false, run),
             (Operation::Kl, [p, q]) => self.record_divergence(p, q, true, run),
+            (Operation::Expectation, [model, scores]) => self.record_expectation(model, scores, run),
             _ => Err(not_differentiable(NAME, operation, models.len())),
         }
     }

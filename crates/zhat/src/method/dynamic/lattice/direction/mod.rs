@@ -1,5 +1,5 @@
-//! Expectations of log-probabilities along a path, and their gradients: entropy, cross-entropy and KL
-//! divergence.
+//! Expectations of log-probabilities along a path, and their gradients: entropy, cross-entropy, KL divergence
+//! and, with log Z of another model, expectations of its score.
 //!
 //! A direction is D(x) = own·log p(x) + other·log q(x) + Σₜ extraₜ(xₜ) for a lattice p and another lattice q
 //! of the same shape. log p(x) is a sum of conditionals, log p(xₜ | xₜ₊₁) = laₜ + ln M − ln s before a
