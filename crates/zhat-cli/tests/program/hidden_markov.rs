@@ -112,7 +112,8 @@ fn numbers_of_states_are_compared_in_one_table() {
     let rows: Vec<[f64; 2]> = all.iter().flat_map(|(_, rows)| rows.clone()).collect();
     let how = ["--starts", "4", "--tolerance", "1e-11", "--iterations", "500"];
     let fit = |data: &str, states: &str, more: &[&str]| {
-        let line = [&["fit", data, "--kind", "hmm", "--states", states, "-o", "m.zhat"], &how[..], more].concat();
+        let line =
+            [&["fit", data, "--kind", "hmm", "--states", states, "-o", "m.zhat"], &how[..], more].concat();
         folder.json(&line)
     };
     // With as many folds as sequences every fold is one sequence, in whatever order they are.
@@ -155,7 +156,8 @@ fn numbers_of_states_are_compared_in_one_table() {
     }
     near("two states held out", number(&table[1]["cross_validated"]), total / rows.len() as f64, 1e-6);
     // The text has the same numbers, and a star beside the best of each column.
-    let line = [&["fit", "t.csv", "--kind", "hmm", "--states", "1,2,3", "--folds", "6", "-o", "m.zhat"], &how[..]];
+    let line =
+        [&["fit", "t.csv", "--kind", "hmm", "--states", "1,2,3", "--folds", "6", "-o", "m.zhat"], &how[..]];
     let text = folder.ok(&line.concat());
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("states"), "{text}");
@@ -201,7 +203,11 @@ fn the_chosen_number_of_states_has_the_figures_of_its_fit() {
         assert!(number(&compared["iterations"]) >= 3.0);
         assert!(compared["objective"] != compared["log_likelihood"], "priors have a density");
         let text = folder.ok(&several);
-        let shown = format!("{} iterations, {}converged", compared["iterations"], if converged { "" } else { "not " });
+        let shown = format!(
+            "{} iterations, {}converged",
+            compared["iterations"],
+            if converged { "" } else { "not " }
+        );
         assert!(text.contains(&shown), "{shown}: {text}");
     }
 }
@@ -210,13 +216,15 @@ fn the_chosen_number_of_states_has_the_figures_of_its_fit() {
 fn memory_and_time_are_forecast() {
     let folder = Folder::new("hmm-forecast");
     folder.write("t.csv", &table(4, 50));
-    let ran = folder.run(&["fit", "t.csv", "--kind", "hmm", "--states", "3", "-o", "m.zhat", "--threads", "1"]);
+    let ran =
+        folder.run(&["fit", "t.csv", "--kind", "hmm", "--states", "3", "-o", "m.zhat", "--threads", "1"]);
     assert_eq!(ran.status(), 0, "{}", ran.stderr());
     let line = ran.stderr().lines().next().unwrap().to_owned();
     assert!(line.starts_with("forecast for 3 states: up to ") && line.ends_with(" per step"), "{line}");
     let many = ["fit", "t.csv", "--kind", "hmm", "--states", "2,5,3", "-o", "m.zhat", "--threads", "1"];
     let several = folder.json(&many);
-    let five = folder.json(&["fit", "t.csv", "--kind", "hmm", "--states", "5", "-o", "m.zhat", "--threads", "1"]);
+    let five =
+        folder.json(&["fit", "t.csv", "--kind", "hmm", "--states", "5", "-o", "m.zhat", "--threads", "1"]);
     assert_eq!(several["forecast"], five["forecast"]);
     assert!(number(&five["forecast"]["bytes"]) > 1e4 && number(&five["forecast"]["seconds_per_step"]) > 0.0);
     let ran = folder.run(&[&many[..], &["--memory", "100KiB"]].concat());

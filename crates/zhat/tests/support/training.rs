@@ -128,7 +128,8 @@ fn taken(case: &Case) -> (f64, f64) {
     let (data, given) = (data(case), case.given.map(|make| make()));
     let run = Run::default().with_threads(case.threads);
     run.install(|| ());
-    let forecast = forecast_training(&data, case.states, case.family, &case.how, given.as_ref(), &run).unwrap();
+    let forecast =
+        forecast_training(&data, case.states, case.family, &case.how, given.as_ref(), &run).unwrap();
     assert!(forecast.step_seconds > 0.0 && forecast.step_seconds.is_finite());
     let (trained, peak) = measured(|| {
         train(&data, case.states, case.family, &case.how, given.as_ref(), None, &run, &mut |_| Ok(true))
