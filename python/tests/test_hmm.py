@@ -278,7 +278,7 @@ def test_forecasts() -> None:
     assert not hasattr(model, "symbols_")
     model.fit(words)
     assert model.set_params(warm_start=True).forecast(words).bytes > 0
-    with pytest.raises(zhat.BudgetError, match="training needs"):
+    with pytest.raises(zhat.OverBudgetError, match="training needs"):
         zhat.Hmm(60, threads=1, memory=int(0.9 * large.bytes)).fit(X, [100] * 4)
     with pytest.raises(zhat.InputError, match="ties"):
         zhat.Hmm(2, ties=["a"]).forecast(X)

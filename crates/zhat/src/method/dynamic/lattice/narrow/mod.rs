@@ -123,19 +123,19 @@ impl<F: Real> Lattice<'_, F> {
         let Some(blocks) = swept else { return Ok(None) };
         match transitions {
             Some(TransitionGradient::Shared(table)) => {
-                let sum = |at: usize| blocks.iter().map(|block| block.edges[at]).sum();
+                let sum = |at: usize| -> f64 { blocks.iter().map(|block| block.edges[at]).sum() };
                 tables.add_weighted(0, sum, table);
             }
             Some(TransitionGradient::PerStep(all)) => {
-                let size = tables.states * tables.width;
-                for (t, table) in all.chunks_exact_mut(tables.states * tables.states).enumerate() {
-                    // The model can have more steps than the longest sequence.
-                    if t + 1 < self.layout.steps() {
-                        let of = |at: usize| {
-                            blocks.iter().filter_map(|block| block.edges_of_steps.get(t * size + at))
-                        };
-                        tables.add_weighted(t, |at| of(at).map(|x| x.to_f64()).sum(), table);
-                    }
+                let (size, own) = (tables.states * tables.width, tables.states * tables.states);
+                // The model can have more steps than the longest sequence, and that one more than those of a block.
+                let steps = self.layout.steps().saturating_sub(1);
+                for (t, table) in all.chunks_exact_mut(own).enumerate().take(steps) {
+                    let sum = |at: usize| -> f64 {
+                        let found = blocks.iter().filter_map(|block| block.edges_of_steps.get(t * size + at));
+                        found.map(|x| x.to_f64()).sum()
+                    };
+                    tables.add_weighted(t, sum, table);
                 }
             }
             _ => {}

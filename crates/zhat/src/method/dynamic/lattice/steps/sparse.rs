@@ -202,10 +202,9 @@ impl<'a, F: Real> Sparse<'a, F> {
             let size = starts.len() - 1;
             work += GATHER * count * weights.len();
             for (input, output) in input.chunks_exact(size).zip(output.chunks_exact_mut(size)).take(count) {
-                let blocks = output.chunks_mut(ROWS).enumerate();
-                let list =
-                    |(block, output)| Sums { starts, states, weights, first: block * ROWS, input, output };
-                parts.extend(blocks.map(list));
+                for (block, output) in output.chunks_mut(ROWS).enumerate() {
+                    parts.push(Sums { starts, states, weights, first: block * ROWS, input, output });
+                }
             }
         }
         map_all(parts.into_iter(), work, Sums::run);
@@ -296,6 +295,8 @@ struct Outer<'a, F: Real> {
 impl<F: Real> Kernel for Outer<'_, F> {
     type Output = ();
 
+    // The compiler vectorises counted loops over arrays of lanes.
+    #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         /// Sums that are accumulated side by side.
