@@ -9,7 +9,7 @@
 //! | counts, one set per part and three more | (P + 3)·(w² + w + S) |
 //! | messages and densities of a group of R rows, per thread | R·(2w + D + 2) + 2·w² + 264·w |
 //! | three models: the current one, the best one, and a copy | 3·(N² + N + parameters of the emissions) |
-//! | L-BFGS with h pairs | (4h + 15) × the number of parameters |
+//! | L-BFGS with h pairs | (4h + 16) × the number of parameters |
 //!
 //! The first model of normal distributions, Poisson counts or mixtures comes from k-means, with 16 bytes per row.
 //! The forecast of memory is an upper bound on what training allocates besides the data, without what `watch` keeps.
@@ -222,7 +222,7 @@ pub fn forecast_training(
     let plan = Plan::new(data, &(0..data.count()).collect::<Vec<_>>());
     let stochastic = how.batch > 0 && how.batch < data.count();
     let more = match how.optimizer {
-        Optimizer::Lbfgs => (4 * HISTORY.min(how.iterations) + 15) * sizes.model(),
+        Optimizer::Lbfgs => (4 * HISTORY.min(how.iterations) + 16) * sizes.model(),
         Optimizer::Em if stochastic => 2 * sizes.counts() + sizes.model(),
         Optimizer::Em => 0,
     };
