@@ -11,15 +11,13 @@
 //! any number of threads. A batch whose sequences have their own tables is computed one sequence at a time: nearly all
 //! of its time goes into reading and exponentiating B·T·N² numbers.
 //!
-//! Time O(B·T·N²), memory for two padded rows per position of a block, and for both directions of every table. Zeros of the model are exact. If the
-//! scores span so large a range that digits may be lost, or if Z = 0, the result is `None`, and the caller
-//! computes in the log domain (`messages`).
+//! Time O(B·T·N²), memory for two padded rows per position of a block, and for both directions of every table. Zeros
+//! of the model are exact. If the scores span so large a range that digits may be lost, or if Z = 0, the result is
+//! `None`, and the caller computes in the log domain (`messages`).
 
 mod tables;
 
 use std::ops::Range;
-
-use tables::Tables;
 
 use crate::numeric::parallel::prelude::*;
 
@@ -31,6 +29,7 @@ use crate::numeric::{
 };
 use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
+use tables::Tables;
 
 /// Most sequences that are processed together.
 const BLOCK: usize = 32;
@@ -87,7 +86,9 @@ impl<F: Real> Lattice<'_, F> {
     /// True if the states are few enough for these sweeps.
     pub fn narrow(&self) -> bool {
         let whole = self.segments.is_none() && self.edges.sets.is_none();
-        whole && is_narrow(self.edges.transitions, self.layout.largest())
+        // Sequences with their own tables have lattices of their own.
+        let together = !matches!(self.edges.transitions, Transitions::PerSequence(_));
+        whole && together && is_narrow(self.edges.transitions, self.layout.largest())
     }
 
     /// log Z of each sequence, or `None` if too much accuracy might be lost.

@@ -34,12 +34,12 @@ const ROWS: usize = 2048;
 /// state from memory.
 const GATHER: usize = 8;
 /// Pairs of messages whose derivatives are computed together.
-pub(super) const GROUP: usize = 16;
+pub(in crate::method::dynamic::lattice) const GROUP: usize = 16;
 /// Fewer pairs are computed one after the other: half-empty groups would cost more.
 const FEW: usize = 6;
 
 /// Whether so many pairs of messages are computed in groups.
-pub(super) fn together(count: usize) -> bool {
+pub(in crate::method::dynamic::lattice) fn together(count: usize) -> bool {
     count >= FEW
 }
 
