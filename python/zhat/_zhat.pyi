@@ -27,6 +27,7 @@ __all__ = [
     "draw_parse",
     "family",
     "fit",
+    "forecast_hmm",
     "format_bytes",
     "format_low",
     "format_number",
