@@ -280,8 +280,9 @@ def test_forecasts() -> None:
     assert model.set_params(warm_start=True).forecast(words).bytes > 0
     with pytest.raises(zhat.OverBudgetError, match="training needs"):
         zhat.Hmm(60, threads=1, memory=int(0.9 * large.bytes)).fit(X, [100] * 4)
+    wrong: Any = ["a"]
     with pytest.raises(zhat.InputError, match="ties"):
-        zhat.Hmm(2, ties=["a"]).forecast(X)
+        zhat.Hmm(2, ties=wrong).forecast(X)
 
 
 def test_bad_arguments_are_named() -> None:
