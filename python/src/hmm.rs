@@ -109,6 +109,29 @@ pub fn train_hmm(
     })
 }
 
+/// The memory of training in bytes, and seconds per step.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
+pub fn forecast_hmm(
+    py: Python<'_>,
+    values: PyReadonlyArray2<'_, f64>,
+    lengths: Vec<usize>,
+    states: usize,
+    family: &str,
+    how: &str,
+    given: Option<&Hmm>,
+    run: &Run,
+) -> PyResult<(f64, f64)> {
+    let data = sequences(&values, &lengths)?;
+    let family: Family = from_json("emissions", family)?;
+    let how: Learning = from_json("hmm", how)?;
+    let given = given.map(|given| given.inner.clone());
+    run.supervise(py, move |run| {
+        let found = hmm::forecast_training(&data, states, family, &how, given.as_deref(), run)?;
+        Ok((found.bytes, found.step_seconds))
+    })
+}
+
 /// Compares numbers of states: states, parameters, log-likelihood, AIC, BIC and cross-validated log-likelihood per
 /// row.
 #[pyfunction]

@@ -148,7 +148,7 @@ mod _zhat {
         random_grammar,
     };
     #[pymodule_export]
-    use super::hmm::{Hmm, compare_hmm_states, hmm_of, train_hmm};
+    use super::hmm::{Hmm, compare_hmm_states, forecast_hmm, hmm_of, train_hmm};
     #[pymodule_export]
     use super::hypertree::{hypertree, hypertree_names, parse_score};
     #[pymodule_export]

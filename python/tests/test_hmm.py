@@ -220,6 +220,71 @@ def test_comparison_of_numbers_of_states() -> None:
     assert zhat.Hmm(n_init=1).compare(X, states=[1])[0].cross_validated is None
 
 
+def test_the_table_of_numbers_of_states_by_hand() -> None:
+    """Likelihoods from NumPy; with a fold per sequence, every fold leaves out one sequence."""
+    true = zhat.Hmm.from_parameters(
+        [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], means=[[-4.0, 0.0], [4.0, 1.0]], covars=np.ones((2, 2))
+    )
+    X, _ = true.sample(240, seed=3)
+    lengths = [50, 30, 60, 40, 60]
+    ends = np.cumsum(lengths)
+    parts = np.split(X, ends[:-1])
+    options: dict[str, Any] = {"n_init": 3, "tol": 1e-11, "max_iter": 1000, "seed": 2}
+    table = zhat.Hmm(**options).compare(X, lengths, states=[1, 2], folds=5)
+    for states, found in zip([1, 2], table, strict=True):
+        model = zhat.Hmm(states, **options).fit(X, lengths)
+        likelihood = sum(hmm_oracle.passes(model, part)[0] for part in parts)
+        count = (states - 1) + states * (states - 1) + 4 * states
+        assert found.parameters == count
+        assert found.log_likelihood == pytest.approx(likelihood, rel=1e-10)
+        assert found.aic == pytest.approx(2 * count - 2 * likelihood, rel=1e-10)
+        assert found.bic == pytest.approx(count * np.log(240) - 2 * likelihood, rel=1e-10)
+        held = 0.0
+        for k, part in enumerate(parts):
+            rest = [own for i, own in enumerate(parts) if i != k]
+            own = zhat.Hmm(states, **options).fit(np.concatenate(rest), [len(one) for one in rest])
+            held += hmm_oracle.passes(own, part)[0]
+        assert found.cross_validated == pytest.approx(held / 240, rel=1e-6)
+
+
+def test_states_that_no_sequence_can_reach_are_named() -> None:
+    X = np.array([[0.1], [0.3], [4.0], [4.2], [0.2]])
+    with pytest.warns(UserWarning, match=r"no sequence can reach 1 of the states: \[2\]"):
+        zhat.Hmm(3).fit(X, labels=[0, 0, 1, 1, 0])
+    model = zhat.Hmm.from_parameters(
+        [1.0, 0.0, 0.0],
+        [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.3, 0.3, 0.4]],
+        means=[[0.0], [4.0], [9.0]],
+        covars=np.ones((3, 1)),
+        warm_start=True,
+    )
+    with pytest.warns(UserWarning, match=r"no sequence can reach 1 of the states: \[2\]"):
+        model.fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zhat.Hmm(2, tol=1e-3).fit(X)
+        zhat.Hmm(2, topology="left-to-right", tol=1e-3).fit(X)
+
+
+def test_forecasts() -> None:
+    X = RANDOM.normal(size=(400, 2))
+    small, large = (zhat.Hmm(n, threads=1).forecast(X, [100] * 4) for n in (3, 60))
+    assert isinstance(small, zhat.HmmForecast)
+    assert 1e3 < small.bytes < large.bytes
+    assert 0 < small.step_seconds < large.step_seconds
+    words = np.array(["a", "b", "c"] * 20)
+    model = zhat.Hmm(2, emissions="categorical", threads=1)
+    assert model.forecast(words).bytes > 0
+    assert not hasattr(model, "symbols_")
+    model.fit(words)
+    assert model.set_params(warm_start=True).forecast(words).bytes > 0
+    with pytest.raises(zhat.OverBudgetError, match="training needs"):
+        zhat.Hmm(60, threads=1, memory=int(0.9 * large.bytes)).fit(X, [100] * 4)
+    wrong: Any = ["a"]
+    with pytest.raises(zhat.InputError, match="ties"):
+        zhat.Hmm(2, ties=wrong).forecast(X)
+
+
 def test_bad_arguments_are_named() -> None:
     X = RANDOM.normal(size=(10, 1))
     for arguments, message in [

@@ -99,6 +99,10 @@ CASES = {
     "score patients.zhat patients.csv": 0,
     "score patients.zhat patients.csv --rows": 0,
     "score pair.zhat never.csv": 0,
+    "fit machine.csv --kind hmm --states 1,2 --folds 2 --iterations 5 -o hmm-1.zhat": 0,
+    "fit known.csv --kind hmm --labels s -o hmm-2.zhat": 0,
+    "score hmm.zhat --input machine.csv": 0,
+    "score hmm.zhat --input machine.csv --rows": 0,
     "impute patients.zhat new-patients.csv": 0,
     "impute patients.zhat new-patients.csv --method mean-field": 0,
     f"{LM} -o lm-1.zhat": 0,
@@ -160,7 +164,7 @@ def file_of(word: str) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model of every kind, tables, texts and language models."""
     folder = tmp_path_factory.mktemp("schema")
-    for name in ["clinic.bif", "patients.csv", "new-patients.csv"]:
+    for name in ["clinic.bif", "patients.csv", "new-patients.csv", "machine.csv"]:
         (folder / name).write_bytes((EXAMPLES / name).read_bytes())
     for name in ["train", "valid", "test"]:
         (folder / f"{name}.txt").write_bytes((EXAMPLES / f"animals-{name}.txt").read_bytes())
@@ -169,6 +173,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pair.csv").write_text("a,b\n0,0\n0,1\n1,1\n")
     (folder / "sets.csv").write_text("a,x,y\n0.1,0,1\n0.9,1,1\n0.8,1,0\n0.2,0,0\n0.7,1,1\n0.3,0,1\n")
     (folder / "never.csv").write_text("a,b\n1,0\n")
+    (folder / "known.csv").write_text("a,s\n0.5,x\n0.7,y\n0.4,x\n")
     plain(folder, "structured train sets.csv --labels x,y -o sets.zhat")
     (folder / "tagged.txt").write_text(
         "the_DT dog_NN barks_VBZ\nthe_DT cats_NNS walk_VBP\na_DT bird_NN sings_VBZ\n"
@@ -192,6 +197,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "generate ising --rows 12 --columns 12 --coupling 1 -o big.zhat",
         "fit patients.csv -o patients.zhat",
         "fit pair.csv --l2 0 -o pair.zhat",
+        "fit machine.csv --kind hmm --states 2 --iterations 5 -o hmm.zhat",
         f"{LM} -o lm.zhat",
         f"{LM} -o lbl.zhat --objective lbl",
     ]

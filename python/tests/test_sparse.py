@@ -55,6 +55,36 @@ def test_objects_with_the_attributes_of_a_csr_matrix():
         zhat.Chain(emissions, SimpleNamespace(format="csc", data=data, indices=indices, indptr=indptr))
 
 
+@pytest.mark.parametrize("kind", ["csr_matrix", "csr_array"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tables_of_scipy(kind, dtype):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    emissions, table, data, indices, indptr, exists = example(dtype=dtype)
+    make = getattr(scipy_sparse, kind)
+    # Log zeros are the entries that are not stored; a stored zero is the score 0.
+    data[0] = table[0, indices[0]] = 0.0
+    dense = zhat.Chain(emissions, table)
+    csr = make((data, indices, indptr), shape=(6, 6))
+    tolerance = 1e-4 if dtype == np.float32 else 1e-10
+    chain = zhat.Chain(emissions, csr)
+    assert chain.transitions.dtype == dtype
+    np.testing.assert_array_equal(chain.indices, indices)
+    np.testing.assert_allclose(chain.log_partition().value, dense.log_partition().value, atol=tolerance)
+    _, gradient = ops.log_partition_and_gradient(chain, np.ones(3))
+    _, other = ops.log_partition_and_gradient(dense, np.ones(3))
+    np.testing.assert_allclose(gradient.transitions, other.transitions[exists], atol=tolerance)
+    # Columns that are not in order, as after some operations of SciPy.
+    backwards = np.concatenate([np.arange(a, b)[::-1] for a, b in pairwise(indptr)])
+    unsorted = make((data[backwards], indices[backwards], indptr), shape=(6, 6))
+    assert not unsorted.has_sorted_indices
+    np.testing.assert_array_equal(zhat.Chain(emissions, unsorted).transitions, data)
+    for other_format in ("csc", "coo", "lil"):
+        with pytest.raises(zhat.InputError, match="tocsr"):
+            zhat.Chain(emissions, csr.asformat(other_format))
+    with pytest.raises(zhat.InputError, match=r"shape \(6, 9\), expected \(N, N\)"):
+        zhat.Chain(emissions, make((data, indices, indptr), shape=(6, 9)))
+
+
 def test_bad_patterns_are_refused():
     emissions = np.zeros((3, 2))
 

@@ -125,6 +125,18 @@ def test_arrays_and_sparse_tables_as_constants() -> None:
     assert emissions.grad.sum() == pytest.approx(3)
 
 
+def test_tables_of_scipy() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    table = sparse.csr_matrix(([0.5, -0.5, 0.25], [0, 1, 1], [0, 2, 3]), shape=(2, 2))
+    emissions = torch.linspace(-1, 1, 6, dtype=torch.float64).view(3, 2).requires_grad_()
+    dense = torch.tensor([[0.5, -0.5], [-torch.inf, 0.25]], dtype=torch.float64)
+    for ask in (zt.log_partition, zt.entropy):
+        ours, want = ask(zt.Chain(emissions, table)), ask(zt.Chain(emissions, dense))
+        torch.testing.assert_close(ours, want)
+        (own,), (other,) = (torch.autograd.grad(value, emissions) for value in (ours, want))
+        torch.testing.assert_close(own, other)
+
+
 def test_entries_in_any_order() -> None:
     """Listed entries need not be ascending; gradients are in the order given."""
     emissions = torch.randn(3, 2, dtype=torch.float64)

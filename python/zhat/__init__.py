@@ -43,7 +43,7 @@ from .errors import (
 )
 from .examples import Examples, read_examples
 from .grammar import Grammar
-from .hidden_markov import Hmm, HmmCandidate, HmmStep
+from .hidden_markov import Hmm, HmmCandidate, HmmForecast, HmmStep
 from .hierarchies import HierarchyClassifier
 from .hypertree import Hypertree, HypertreeGradient, ParseSamples
 from .label_sets import LabelSetClassifier
@@ -85,6 +85,7 @@ __all__ = [
     "HierarchyClassifier",
     "Hmm",
     "HmmCandidate",
+    "HmmForecast",
     "HmmStep",
     "Hypertree",
     "HypertreeGradient",

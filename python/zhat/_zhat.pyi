@@ -27,6 +27,7 @@ __all__ = [
     "draw_parse",
     "family",
     "fit",
+    "forecast_hmm",
     "format_bytes",
     "format_low",
     "format_number",
@@ -612,6 +613,15 @@ def train_hmm(
     checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
 ) -> tuple[Hmm, list[tuple[int, int, float]], float, float, int, bool]: ...
+def forecast_hmm(
+    values: NDArray[np.float64],
+    lengths: list[int],
+    states: int,
+    family: str,
+    how: str,
+    given: Hmm | None,
+    run: Run,
+) -> tuple[float, float]: ...
 def compare_hmm_states(
     values: NDArray[np.float64],
     lengths: list[int],

@@ -61,6 +61,13 @@ class HmmCandidate(NamedTuple):
     cross_validated: float | None
 
 
+class HmmForecast(NamedTuple):
+    """Estimated cost of training: memory besides the data in bytes (an upper bound), and seconds per step."""
+
+    bytes: float
+    step_seconds: float
+
+
 class Hmm(Estimator):
     """A hidden Markov model, trained with exact expected counts by EM or L-BFGS.
 
@@ -267,11 +274,7 @@ class Hmm(Estimator):
         elif hasattr(self, "symbols_"):
             del self.symbols_
         values = observations(self, X, warm is None)
-        symbols = 0
-        if self.emissions == "categorical":
-            largest = np.nanmax(values) if np.isfinite(values).any() else 0.0
-            found = len(self.symbols_) if hasattr(self, "symbols_") else int(max(largest, 0.0)) + 1
-            symbols = found if self.n_features is None else integer("n_features", self.n_features, 1)
+        symbols = self._symbols(values)
         states = integer("n_components", self.n_components, 1)
         names = column_names(X)
         columns = names or [f"x{i}" for i in range(values.shape[1])]
@@ -310,7 +313,7 @@ class Hmm(Estimator):
                 stacklevel=2,
             )
         unreachable = native.unreachable()
-        if unreachable and self.topology == "full" and warm is None:
+        if unreachable:
             warnings.warn(
                 f"Hmm: no sequence can reach {len(unreachable)} of the states: {unreachable}",
                 UserWarning,
@@ -419,6 +422,41 @@ class Hmm(Estimator):
         likelihood = self.score(X, lengths)
         return self._fitted().parameter_count * math.log(len(X)) - 2.0 * likelihood
 
+    def forecast(self, X: Any, lengths: Any = None) -> HmmForecast:
+        """The memory and time that `fit` with these data would take; nothing is trained.
+
+        Memory is an upper bound, without the data. The time of a step is approximate, with the threads of the
+        estimator; a step of L-BFGS takes one or a few times as long.
+
+        >>> import numpy as np
+        >>> import zhat
+        >>> X = np.zeros((1000, 2))
+        >>> small, large = zhat.Hmm(2, threads=1).forecast(X), zhat.Hmm(200, threads=1).forecast(X)
+        >>> small.bytes < large.bytes, small.step_seconds < large.step_seconds
+        (True, True)
+        """
+        warm = self._hmm if self.warm_start and self.__sklearn_is_fitted__() else None
+        probe = type(self)(**self.get_params())
+        values = observations(probe if warm is None else self, X, warm is None)
+        found = _zhat.forecast_hmm(
+            values,
+            sequence_lengths(lengths, len(values)),
+            integer("n_components", self.n_components, 1),
+            self._family(probe._symbols(values)),
+            self._how(),
+            warm,
+            self._run(),
+        )
+        return HmmForecast(*found)
+
+    def _symbols(self, values: NDArray[np.float64]) -> int:
+        """The number of symbols in training data; 0 for other emissions."""
+        if self.emissions != "categorical":
+            return 0
+        largest = np.nanmax(values) if np.isfinite(values).any() else 0.0
+        found = len(self.symbols_) if hasattr(self, "symbols_") else int(max(largest, 0.0)) + 1
+        return found if self.n_features is None else integer("n_features", self.n_features, 1)
+
     def compare(
         self, X: Any, lengths: Any = None, states: Iterable[int] = (1, 2, 3, 4), folds: int = 5
     ) -> list[HmmCandidate]:
@@ -428,13 +466,11 @@ class Hmm(Estimator):
         """
         probe = type(self)(**self.get_params())
         values = observations(probe, X, True)
-        found = len(probe.symbols_) if hasattr(probe, "symbols_") else int(max(np.nanmax(values), 0.0)) + 1
-        symbols = found if self.n_features is None else integer("n_features", self.n_features, 1)
         rows = _zhat.compare_hmm_states(
             values,
             sequence_lengths(lengths, len(values)),
             [integer("states", one, 1) for one in states],
-            self._family(symbols),
+            self._family(probe._symbols(values)),
             probe._how(),
             integer("folds", folds),
             self._run(),

@@ -60,11 +60,14 @@ class Sparse:
 
 def unpacked(table: Any) -> tuple[Any, Any, Any] | None:
     """The values, indices and indptr of an object with these attributes; `None` for an array."""
-    if all(hasattr(table, name) for name in ("indptr", "indices", "data")):
-        if getattr(table, "format", "csr") != "csr":
-            raise InputError(
-                f"transitions: found the sparse format {table.format}, expected csr; use .tocsr()"
-            )
+    listed = all(hasattr(table, name) for name in ("indptr", "indices", "data"))
+    if listed or hasattr(table, "tocsr"):
+        kind = getattr(table, "format", "csr" if listed else type(table).__name__)
+        if kind != "csr":
+            raise InputError(f"transitions: found the sparse format {kind}, expected csr; use .tocsr()")
+        shape = getattr(table, "shape", None)
+        if shape is not None and (len(shape) != 2 or shape[0] != shape[1]):
+            raise InputError(f"transitions: found a sparse table of shape {tuple(shape)}, expected (N, N)")
         return table.data, table.indices, table.indptr
     return None
 

@@ -11,7 +11,8 @@ use zhat::io::table::cell;
 use zhat::learn::hmm::file::{read_hmm, read_hmm_checkpoint, write_hmm, write_hmm_checkpoint};
 use zhat::learn::hmm::{
     Candidate, Covariance, DurationForm, Emissions, Family, Hmm, Learning, Observations, Optimizer,
-    ReadOptions, Topology, Trained, compare_states, read_sequences, train, train_supervised,
+    ReadOptions, Topology, Trained, TrainingForecast, compare_states, forecast_training, read_sequences,
+    train, train_supervised,
 };
 use zhat::{Error, Result, Run};
 
@@ -146,7 +147,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     let given = own.from.as_deref().map(read_hmm).transpose()?;
     let found = read(arguments, given.as_ref())?;
     let attention = signals::patient_attention();
-    let (trained, table) = fitted(arguments, &found, &how, given.as_ref(), &run)?;
+    let Fitted { trained, table, forecast } = fitted(arguments, &found, &how, given.as_ref(), &run)?;
     drop(attention);
     let model = trained.model.clone().with_layout(found.layout.clone())?;
     write_atomically(&arguments.output, |out| write_hmm(&model, out))?;
@@ -176,6 +177,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
             "log_likelihood": json_number(trained.log_likelihood), "objective": json_number(trained.objective),
             "aic": json_number(aic), "bic": json_number(bic), "iterations": trained.steps,
             "converged": trained.converged, "candidates": candidates, "unreachable": unreachable,
+            "forecast": forecast.map(|one| json!({"bytes": one.bytes, "seconds_per_step": one.step_seconds})),
             "seed": run.seed(), "seconds": started.elapsed().as_secs_f64(),
         });
         output::print_object("fit", members)?;
@@ -219,6 +221,32 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     Ok(output::ended())
 }
 
+/// A model, the table of the numbers of states that were compared, and the forecast of its training; there is none for
+/// counts of known states.
+struct Fitted {
+    trained: Trained,
+    table: Vec<Candidate>,
+    forecast: Option<TrainingForecast>,
+}
+
+/// The forecast of training, which is printed to stderr.
+fn forecast(
+    found: &Observations,
+    states: usize,
+    how: &Learning,
+    given: Option<&Hmm>,
+    run: &Run,
+) -> Result<Option<TrainingForecast>> {
+    let forecast = forecast_training(&found.data, states, found.family, how, given, run)?;
+    let (bytes, time) = (units::bytes(forecast.bytes), units::seconds(forecast.step_seconds));
+    let about = if time.starts_with('<') { "" } else { "about " };
+    eprintln!(
+        "forecast for {}: up to {bytes} of memory, {about}{time} per step",
+        units::count(states, "state")
+    );
+    Ok(Some(forecast))
+}
+
 /// Trains one model, or one for each number of states.
 fn fitted(
     arguments: &FitArguments,
@@ -226,7 +254,7 @@ fn fitted(
     how: &Learning,
     given: Option<&Hmm>,
     run: &Run,
-) -> Result<(Trained, Vec<Candidate>)> {
+) -> Result<Fitted> {
     let own = &arguments.hmm;
     if let Some(labels) = &found.labels {
         let states = found.layout.states.len();
@@ -235,7 +263,8 @@ fn fitted(
                 format!("the column {} has {states} states", own.labels.as_deref().unwrap_or_default());
             return Err(Error::argument("--states", message));
         }
-        return Ok((train_supervised(&found.data, labels, states, found.family, how, run)?, Vec::new()));
+        let trained = train_supervised(&found.data, labels, states, found.family, how, run)?;
+        return Ok(Fitted { trained, table: Vec::new(), forecast: None });
     }
     let states = match (given, own.states.as_slice()) {
         (Some(model), []) => model.states(),
@@ -252,21 +281,25 @@ fn fitted(
             if arguments.checkpoint.is_some() {
                 return Err(Error::argument("--checkpoint", "is for one number of states"));
             }
+            // Memory and time grow with the number of states.
+            let most = several.iter().copied().max().unwrap_or(0);
+            let forecast = forecast(found, most, how, None, run)?;
             let table =
                 compare_states(&found.data, several, found.family, how, own.folds, run, &mut |_| Ok(true))?;
             let best = table.iter().min_by(|a, b| a.bic.total_cmp(&b.bic)).ok_or(Error::Interrupted)?;
             let trained = Trained {
                 model: best.model.clone(),
-                objective: best.log_likelihood,
+                objective: best.objective,
                 log_likelihood: best.log_likelihood,
-                steps: 0,
-                converged: true,
+                steps: best.steps,
+                converged: best.converged,
             };
-            return Ok((trained, table));
+            return Ok(Fitted { trained, table, forecast });
         }
     };
     let path = arguments.checkpoint.as_deref();
     let from = path.filter(|path| path.exists()).map(read_hmm_checkpoint).transpose()?;
+    let forecast = forecast(found, states, how, given, run)?;
     let (mut kept, mut newest) = (Instant::now(), None);
     let trained = train(&found.data, states, found.family, how, given, from, run, &mut |now| {
         if let Some(path) = path {
@@ -281,7 +314,7 @@ fn fitted(
     if let (Some(path), Some(now)) = (path, &newest) {
         write_hmm_checkpoint(now, path)?;
     }
-    Ok((trained, Vec::new()))
+    Ok(Fitted { trained, table: Vec::new(), forecast })
 }
 
 fn comparison(table: &[Candidate], rows: usize) -> String {

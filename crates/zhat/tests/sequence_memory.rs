@@ -1,9 +1,11 @@
-//! Memory forecasts for chains and semi-Markov chains: never below the memory allocated and, where that is
-//! large, at most twice as much.
+//! Memory forecasts for chains, semi-Markov chains and the training of hidden Markov models: never below the memory
+//! allocated and, where that is large, at most twice as much.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/counting.rs"]
 mod counting;
+#[path = "support/training.rs"]
+mod training;
 
 #[path = "support/forecast_cases.rs"]
 mod forecast_cases;
@@ -80,6 +82,7 @@ fn cases() -> Vec<Case> {
         exact("sparse", Marginals, || single(60_000, 8, 2, SPARSE)),
         exact("sparse", FactorMarginals, || single(60_000, 8, 2, SPARSE)),
         exact("sparse, double", FactorMarginals, || double(60_000, 16, 1, SPARSE)),
+        exact("sparse, many steps", FactorMarginals, || double(20_000, 100, 1, SPARSE)),
         exact("sparse", Entropy, || double(30_000, 8, 2, SPARSE)),
         exact("sparse", Sample(100), || single(30_000, 8, 2, SPARSE)),
         exact("sparse per step", FactorMarginals, || single(30_000, 8, 2, SPARSE_STEPS)),

@@ -199,10 +199,17 @@ fn scores_after_the_end_of_a_sequence_are_not_read() {
 }
 
 #[test]
-fn the_summary_counts_isolated_states() {
+fn the_summary_names_isolated_states() {
     let pattern = Pattern::new(3, vec![0, 2, 2, 3], vec![0, 1, 1]).unwrap();
     let transitions = Transitions::sparse(pattern, vec![0.0; 3].into());
     let chain: Model = Chain::crf(3, vec![0.0; 6].into(), vec![2], transitions).unwrap().into();
     let text = format!("{:?}", chain.summary());
-    assert!(text.contains("no transition leads to 1 of the 3 states; no transition leaves 1"), "{text}");
+    let warning = "no transition leads to 1 of the 3 states: 2; no transition leaves 1 of the 3 states: 1";
+    assert!(text.contains(warning), "{text}");
+    // All transitions lead to state 0: ten of the others are listed.
+    let pattern = Pattern::new(20, (0..=20).collect(), vec![0; 20]).unwrap();
+    let transitions = Transitions::sparse(pattern, vec![0.0; 20].into());
+    let chain: Model = Chain::crf(20, vec![0.0; 40].into(), vec![2], transitions).unwrap().into();
+    let text = format!("{:?}", chain.summary());
+    assert!(text.contains("19 of the 20 states: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"), "{text}");
 }

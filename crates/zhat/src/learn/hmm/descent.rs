@@ -7,6 +7,7 @@
 //! remain the same. The objective, which includes the priors, is divided by the number of rows.
 
 use super::emission::{Context, padded};
+use super::forecast::HISTORY;
 use super::group::Counts;
 use super::learning::Learning;
 use super::model::Hmm;
@@ -15,9 +16,6 @@ use super::sweep::{Plan, expect};
 use super::train::{HmmCheckpoint, Work};
 use crate::error::Result;
 use crate::optimize::Lbfgs;
-
-/// Pairs that L-BFGS keeps.
-const HISTORY: usize = 8;
 
 impl Learning {
     /// The coordinates of a model.

@@ -31,10 +31,13 @@ impl Messages {
         clock: &Clock<'_>,
     ) -> Result<Self> {
         let (states, length) = (hmm.states(), data.length(member));
-        let mut padded = vec![0.0; length * prepared.width];
-        prepared.density.log_density(data.sequence(member), prepared.width, &mut padded);
-        let densities: Vec<f64> =
-            padded.chunks_exact(prepared.width).flat_map(|row| row[..states].iter().copied()).collect();
+        let densities = {
+            let mut padded = vec![0.0; length * prepared.width];
+            prepared.density.log_density(data.sequence(member), prepared.width, &mut padded);
+            let mut densities = Vec::with_capacity(length * states);
+            padded.chunks_exact(prepared.width).for_each(|row| densities.extend_from_slice(&row[..states]));
+            densities
+        };
         let transitions: Vec<f64> = hmm.transitions.iter().map(|p| p.ln()).collect();
         let mut alphas = vec![0.0; length * states];
         let mut terms = vec![0.0; states];

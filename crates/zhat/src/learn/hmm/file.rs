@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::any::KIND;
 use super::durations::Durations;
 use super::emission::{Categorical, Emissions, Gaussian, Mixture, Poisson};
-use super::group::Counts;
+use super::forecast::Sizes;
 use super::initial::Family;
 use super::learning::Learning;
 use super::model::Hmm;
@@ -248,7 +248,7 @@ pub fn read_hmm_checkpoint(path: &Path) -> Result<HmmCheckpoint> {
         None => None,
     };
     let average: Vec<f64> = tensors.take("average")?;
-    let expected = Counts::size(&model);
+    let expected = Sizes::of(&model).counts();
     if !average.is_empty() && average.len() != expected {
         return Err(tensors.error(format!("`average` has {} numbers, expected {expected}", average.len())));
     }

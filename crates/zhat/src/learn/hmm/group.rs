@@ -76,13 +76,6 @@ impl Counts {
         }
     }
 
-    /// How many numbers the counts of a model are.
-    pub fn size(hmm: &Hmm) -> usize {
-        let width = padded(hmm.states());
-        let durations = hmm.durations.as_ref().map_or(0, |own| own.probabilities().len());
-        width * (width + 1) + hmm.emissions.part().statistics() + durations
-    }
-
     pub fn parts(&self) -> [&[f64]; 4] {
         [&self.start, &self.transitions, &self.emissions, &self.durations]
     }

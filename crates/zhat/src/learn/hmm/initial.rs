@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::random::{Stream, Streams};
 
 /// Most rows that are clustered.
-const ROWS: usize = 20_000;
+const ROWS: usize = super::forecast::CLUSTERED;
 /// Lloyd steps.
 const STEPS: usize = 10;
 /// Least variance of an initial normal distribution, relative to that of the data.
@@ -210,8 +210,9 @@ impl Clusters {
     fn new(data: &Sequences, count: usize, random: &mut Stream) -> Self {
         let columns = data.columns();
         let (means, variances) = data.moments();
-        let mut rows: Vec<&[f64]> =
-            data.values().chunks_exact(columns).filter(|row| row.iter().all(|x| !x.is_nan())).collect();
+        // As many as are forecast.
+        let mut rows: Vec<&[f64]> = Vec::with_capacity(data.rows());
+        rows.extend(data.values().chunks_exact(columns).filter(|row| row.iter().all(|x| !x.is_nan())));
         if rows.len() > ROWS {
             for i in 0..ROWS {
                 let j = i + random.below(rows.len() - i);

@@ -15,7 +15,7 @@
 //! | [`Mixture`] | weights and normal distributions |
 //!
 //! Cost of a training step: 6·N² operations per row. Memory: two rows of N numbers per row of a group of up to eight
-//! sequences, for every thread. Guarantee: expected counts are exact up to rounding; the objective never falls. The
+//! sequences, for every thread; [`forecast_training`] has both before training starts. Guarantee: expected counts are exact up to rounding; the objective never falls. The
 //! same seed gives the same bits for any number of threads.
 //!
 //! Reference: L. R. Rabiner, *A tutorial on hidden Markov models*, Proc. IEEE 77 (1989).
@@ -27,6 +27,7 @@ mod durations;
 mod emission;
 mod exact;
 pub mod file;
+mod forecast;
 mod group;
 mod initial;
 mod learning;
@@ -47,6 +48,7 @@ pub(crate) use any::READER;
 pub use data::Sequences;
 pub use durations::{DurationForm, Durations};
 pub use emission::{Categorical, Covariance, Emissions, Gaussian, Mixture, Poisson};
+pub use forecast::{TrainingForecast, forecast_training};
 pub use initial::{Family, Topology, initial};
 pub use learning::{Learning, Optimizer};
 pub use model::{Hmm, Layout};

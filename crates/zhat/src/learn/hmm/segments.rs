@@ -5,7 +5,7 @@
 //! last segment has the survival S(n, d) in place of D(n, d); the counts of its duration are divided among d′ ≥ d in
 //! proportion to D(n, d′). Products of densities run along the segment, so zeros and large scores are exact.
 //!
-//! Time: T·N·(M + N). Memory: 5·T·N numbers per sequence.
+//! Time: T·N·(M + N). Memory: 7·T·N numbers per sequence.
 
 use super::data::Sequences;
 use super::durations::Durations;
@@ -55,16 +55,13 @@ impl<'a> Segmental<'a> {
         }
     }
 
-    /// Bytes for a sequence.
-    pub fn bytes(length: usize, states: usize) -> f64 {
-        8.0 * length as f64 * (3 * states + 3 * padded(states)) as f64
-    }
-
     fn densities(&self, rows: &[f64], length: usize) -> Vec<f64> {
         let (states, width) = (self.hmm.states(), padded(self.hmm.states()));
         let mut all = vec![0.0; length * width];
         self.density.log_density(rows, width, &mut all);
-        all.chunks_exact(width).flat_map(|row| row[..states].iter().copied()).collect()
+        let mut densities = Vec::with_capacity(length * states);
+        all.chunks_exact(width).for_each(|row| densities.extend_from_slice(&row[..states]));
+        densities
     }
 
     /// Steps between two checks of the clock.

@@ -21,6 +21,12 @@ pub struct Candidate {
     pub parameters: usize,
     /// Log-likelihood of the data.
     pub log_likelihood: f64,
+    /// Log-likelihood of the data plus log prior.
+    pub objective: f64,
+    /// Number of steps of the best start.
+    pub steps: usize,
+    /// Whether training on all data converged.
+    pub converged: bool,
     /// Akaike's information criterion; smaller is better.
     pub aic: f64,
     /// The Bayesian information criterion; smaller is better.
@@ -69,6 +75,9 @@ pub fn compare_states(
             states,
             parameters,
             log_likelihood: likelihood,
+            objective: trained.objective,
+            steps: trained.steps,
+            converged: trained.converged,
             aic: 2.0 * parameters as f64 - 2.0 * likelihood,
             bic: parameters as f64 * (data.rows() as f64).ln() - 2.0 * likelihood,
             cross_validated,

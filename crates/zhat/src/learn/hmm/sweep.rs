@@ -3,13 +3,14 @@
 //! Sequences are sorted by length and divided into groups, and groups into parts; both depend on the data only.
 //! Parts run in parallel and their sums are added in order, so results have the same bits for any number of
 //! threads. Time: 6·N² operations per row for expected counts. Memory: two rows of N numbers per row of a group for
-//! every thread, and one set of counts per part.
+//! every thread, and one set of counts per part (`forecast`).
 
 use std::ops::Range;
 
 use super::data::Sequences;
 use super::emission::{Context, Density};
 use super::exact::{self, Messages};
+use super::forecast::Sizes;
 use super::group::{Counts, Group, Prepared};
 use super::model::Hmm;
 use super::segments::Segmental;
@@ -28,11 +29,13 @@ pub(super) struct Plan {
     /// All sequences, longest first.
     order: Vec<usize>,
     /// Sequences per group.
-    members: usize,
+    pub members: usize,
     /// Ranges of `order`.
-    parts: Vec<Range<usize>>,
+    pub parts: Vec<Range<usize>>,
     /// Rows of the largest group.
-    largest: usize,
+    pub largest: usize,
+    /// Rows of the longest sequence.
+    pub longest: usize,
 }
 
 impl Plan {
@@ -56,21 +59,13 @@ impl Plan {
         if begin < order.len() {
             parts.push(begin..order.len());
         }
-        Plan { order, members, parts, largest }
+        let longest = order.first().map_or(0, |&sequence| data.length(sequence));
+        Plan { order, members, parts, largest, longest }
     }
 
-    /// Bytes of a pass.
-    pub fn bytes(&self, hmm: &Hmm, counts: bool, threads: usize) -> f64 {
-        let part = hmm.emissions.part();
-        let states = hmm.states();
-        let group = Group::bytes(self.largest, states, part.columns());
-        let kept = 8.0 * Counts::size(hmm) as f64;
-        let group = match hmm.durations {
-            Some(_) => Segmental::bytes(self.largest, states),
-            None => group,
-        };
-        let busy = threads.min(self.parts.len()) as f64;
-        busy * (group + 2.0 * kept) + if counts { self.parts.len() as f64 * kept } else { 0.0 } + 2.0 * kept
+    /// The number of sequences.
+    pub fn count(&self) -> usize {
+        self.order.len()
     }
 }
 
@@ -101,7 +96,7 @@ pub(super) fn log_likelihoods(hmm: &Hmm, data: &Sequences, run: &Run) -> Result<
     let density = hmm.emissions.part().density(&context);
     let prepared = Prepared::new(&hmm.start, &hmm.transitions, &*density);
     let plan = Plan::new(data, &(0..data.count()).collect::<Vec<_>>());
-    run.require_memory(PHASE, plan.bytes(hmm, false, run.threads()))?;
+    run.require_memory(PHASE, plan.bytes(&Sizes::of(hmm), false, run.threads()))?;
     let clock = run.start(PHASE);
     let segmental = hmm.durations.as_ref().map(|durations| Segmental::new(hmm, durations, &*density));
     let found = over(&plan, &clock, run, Vec::new, |found: &mut Vec<(usize, f64)>, members| {
@@ -182,7 +177,7 @@ pub(super) fn posteriors(hmm: &Hmm, data: &Sequences, run: &Run) -> Result<(Vec<
     let prepared = Prepared::new(&hmm.start, &hmm.transitions, &*density);
     let plan = Plan::new(data, &(0..data.count()).collect::<Vec<_>>());
     let results = 16.0 * data.rows() as f64 * states as f64;
-    run.require_memory(PHASE, results + plan.bytes(hmm, false, run.threads()))?;
+    run.require_memory(PHASE, results + plan.bytes(&Sizes::of(hmm), false, run.threads()))?;
     let clock = run.start(PHASE);
     let segmental = hmm.durations.as_ref().map(|durations| Segmental::new(hmm, durations, &*density));
     type Found = (Vec<(usize, f64)>, Vec<(usize, Vec<f64>)>);

@@ -2,6 +2,7 @@
 
 mod descent;
 mod durations;
+mod forecast;
 mod passes;
 mod reading;
 mod training;

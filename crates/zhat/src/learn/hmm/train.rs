@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data::Sequences;
 use super::emission::Context;
+use super::forecast::forecast_training;
 use super::group::Counts;
 use super::initial::{Family, initial};
 use super::learning::{Learning, Optimizer};
@@ -138,6 +139,7 @@ pub fn train(
         return Err(Error::argument("starts", "a given model is one start; expected starts=1"));
     }
     let clock = run.start(PHASE);
+    run.require_memory(PHASE, forecast_training(data, states, family, how, given, run)?.bytes)?;
     let begin = |start: usize| -> Result<Hmm> {
         match given {
             Some(model) => {
@@ -179,7 +181,6 @@ pub fn train(
         },
     };
     let work = Work { data, how, context: how.context(data), clock: &clock, run };
-    work.require_memory(&now.model)?;
     let result = loop {
         let (total, done) = (how.starts * how.iterations.max(1), now.progress);
         clock.progress(PHASE, (done.start * how.iterations.max(1) + done.step) as u64, total as u64);
@@ -233,11 +234,6 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     pub fn all(&self) -> Vec<usize> {
         (0..self.data.count()).collect()
-    }
-
-    fn require_memory(&self, hmm: &Hmm) -> Result<()> {
-        let plan = Plan::new(self.data, &self.all());
-        self.run.require_memory(PHASE, plan.bytes(hmm, true, self.run.threads()))
     }
 
     pub fn tolerated(&self) -> f64 {

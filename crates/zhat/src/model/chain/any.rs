@@ -147,18 +147,28 @@ pub(in crate::model) fn sequence_summary<F: Precision>(
     summary.line("numbers", format!("{values}, {zeros} of them zero, {}", units::bytes(bytes as f64)))
 }
 
+/// Most isolated states that a summary lists.
+const LISTED: usize = 10;
+
 /// The size of a pattern, and the states that it isolates.
 fn pattern_summary(summary: Summary, form: &str, pattern: &Pattern) -> Summary {
     let (entries, states) = (pattern.len(), pattern.states());
     let each = (10.0 * entries as f64 / states as f64).round() / 10.0;
     let summary = summary.line("transitions", format!("{form}, {entries} entries, {each} per state"));
     let [unreached, unleft] = pattern.isolated();
+    let list = |found: &[usize]| {
+        let shown: Vec<String> = found.iter().take(LISTED).map(usize::to_string).collect();
+        let more = if found.len() > LISTED { ", …" } else { "" };
+        format!("{}{more}", shown.join(", "))
+    };
     let mut warnings = Vec::new();
-    if unreached > 0 {
-        warnings.push(format!("no transition leads to {unreached} of the {states} states"));
+    if !unreached.is_empty() {
+        let count = unreached.len();
+        warnings.push(format!("no transition leads to {count} of the {states} states: {}", list(&unreached)));
     }
-    if unleft > 0 {
-        warnings.push(format!("no transition leaves {unleft}"));
+    if !unleft.is_empty() {
+        let count = unleft.len();
+        warnings.push(format!("no transition leaves {count} of the {states} states: {}", list(&unleft)));
     }
     match warnings.is_empty() {
         true => summary,

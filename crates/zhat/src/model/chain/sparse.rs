@@ -176,9 +176,11 @@ impl Pattern {
     }
 
     /// The states that no transition leads to and those that none leaves.
-    pub(in crate::model) fn isolated(&self) -> [usize; 2] {
-        [&self.0.column_starts, &self.0.starts]
-            .map(|starts| starts.windows(2).filter(|pair| pair[0] == pair[1]).count())
+    pub(in crate::model) fn isolated(&self) -> [Vec<usize>; 2] {
+        [&self.0.column_starts, &self.0.starts].map(|starts| {
+            let pairs = starts.windows(2).enumerate();
+            pairs.filter(|(_, pair)| pair[0] == pair[1]).map(|(state, _)| state).collect()
+        })
     }
 }
 
@@ -288,7 +290,7 @@ mod tests {
         let pattern = Pattern::new(4, vec![0, 2, 2, 5, 6], vec![1, 3, 0, 1, 2, 1]).unwrap();
         assert_eq!(pattern.column(1), (&[0, 2, 3][..], &[0, 3, 5][..]));
         assert_eq!((pattern.entry(2, 2), pattern.entry(1, 1), pattern.largest()), (Some(4), None, 3));
-        assert_eq!(pattern.isolated(), [0, 1]);
+        assert_eq!(pattern.isolated().map(|states| states.len()), [0, 1]);
         let band = Pattern::banded(4, 1, 2).unwrap();
         assert_eq!((band.row(0), band.row(2), band.row(3)), (&[0, 1, 2][..], &[1, 2, 3][..], &[2, 3][..]));
         assert_eq!(Pattern::banded(3, 9, 9).unwrap().len(), 9);

@@ -92,21 +92,26 @@ impl Density for Prepared<'_> {
         let Mixture { states, components, .. } = *self.own;
         let (columns, width) = (self.own.normals.columns, padded(states * components));
         let (counts, rest) = statistics.split_at_mut(width);
-        let mut shares = vec![0.0; rows.len() / columns * width];
-        self.each_row(rows, |row, scores| {
-            let out = &mut shares[row * width..][..width];
-            for n in 0..states {
-                let own = &scores[n * components..][..components];
-                let (weight, total) = (weights[row * stride + n], log_sum_exp(own));
-                if weight > 0.0 && total > f64::NEG_INFINITY {
-                    for (k, score) in own.iter().enumerate() {
-                        out[n * components + k] = weight * (score - total).exp();
+        // Block by block, so that memory does not depend on the number of rows.
+        let mut shares = vec![0.0; rows.len().div_ceil(columns).min(BLOCK) * width];
+        for (rows, weights) in rows.chunks(BLOCK * columns).zip(weights.chunks(BLOCK * stride)) {
+            let shares = &mut shares[..rows.len() / columns * width];
+            shares.fill(0.0);
+            self.each_row(rows, |row, scores| {
+                let out = &mut shares[row * width..][..width];
+                for n in 0..states {
+                    let own = &scores[n * components..][..components];
+                    let (weight, total) = (weights[row * stride + n], log_sum_exp(own));
+                    if weight > 0.0 && total > f64::NEG_INFINITY {
+                        for (k, score) in own.iter().enumerate() {
+                            out[n * components + k] = weight * (score - total).exp();
+                        }
                     }
                 }
-            }
-            counts.iter_mut().zip(&*out).for_each(|(count, share)| *count += share);
-        });
-        self.normals.accumulate(rows, width, &shares, rest);
+                counts.iter_mut().zip(&*out).for_each(|(count, share)| *count += share);
+            });
+            self.normals.accumulate(rows, width, shares, rest);
+        }
     }
 }
 

@@ -147,6 +147,17 @@ fn each_node<F: Real>(
         Ok(())
     };
     let stride = values.len() / batch;
+    if batch == 1 && values.len() >= PARALLEL {
+        let length = lattice.layout.length(0);
+        let rows = values.par_chunks_exact_mut(size).enumerate().with_min_len((PARALLEL / 4 / size).max(1));
+        return rows.try_for_each(|(t, row)| {
+            if window.contains(&t) && t < length {
+                clock.check()?;
+                work(0, t, row);
+            }
+            Ok(())
+        });
+    }
     if values.len() >= PARALLEL {
         values.par_chunks_exact_mut(stride).enumerate().try_for_each(|(b, rows)| sequence(b, rows))
     } else {

@@ -88,7 +88,13 @@ impl Cost {
             narrow: match is_narrow(chain.transitions(), chain.states()) && !checkpoint {
                 true => {
                     let steps = chain.lengths().iter().max().copied().unwrap_or(0);
-                    narrow_numbers::<F>(chain.batch(), steps, chain.states(), threads)
+                    let numbers = |batch: usize, tables: usize, threads: usize| {
+                        narrow_numbers::<F>(batch, steps, chain.states(), tables, threads)
+                    };
+                    match (chain.separate(), chain.transitions().shared()) {
+                        (true, _) => threads.min(chain.batch()) as f64 * numbers(1, steps, 1),
+                        (false, shared) => numbers(chain.batch(), if shared { 1 } else { steps }, threads),
+                    }
                 }
                 false => 0.0,
             },

@@ -206,7 +206,7 @@ pub(super) fn gradient<M: Recorded>(
     }
     model.with_lattice(clock, |lattice| {
         let mut gradient = model.zero_gradient();
-        if kept.is_none() && !checkpoint && lattice.linear() {
+        if kept.is_none() && !checkpoint && (lattice.linear() || lattice.narrow()) {
             let linear = model.linear_gradient(lattice, cotangent, clock, &mut gradient)?;
             if let Some(log_partition) = linear {
                 model.finish_gradient(&mut gradient);

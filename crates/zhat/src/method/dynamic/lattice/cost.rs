@@ -160,8 +160,9 @@ impl Matrices {
             return Scratch { rows: pairs + passes.rows, tiles: passes.tiles + packed as f64 };
         }
         if let Some(entries) = self.sparse {
-            // The sums of all entries, in parts.
-            let rows = pairs + entries as f64;
+            // The rows of a group side by side, or the sums of all entries, in parts.
+            let numbers = if scratch::together(count) { scratch::SPARSE_GROUP * self.after } else { entries };
+            let rows = pairs + numbers as f64;
             return Scratch { rows, tiles: 0.0 }.then(self.sparse_scratch(entries, false));
         }
         self.tiled_gradient(pairs, count, threads)

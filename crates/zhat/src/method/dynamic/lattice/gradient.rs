@@ -7,6 +7,7 @@
 
 use super::entries::Listed;
 use super::messages::{Lattice, Messages, each_row};
+use super::steps::scratch::SPARSE_GROUP;
 use crate::error::Result;
 use crate::numeric::{Aligned, Real};
 use crate::query::sequence::TransitionGradient;
@@ -31,7 +32,7 @@ pub(super) fn gathered(states: usize) -> usize {
 /// and writes N·R numbers. With sparse tables fewer suffice: each chunk reads and writes one number per entry.
 pub(super) fn gathered_edges(states: usize, low_rank: bool, sparse: bool) -> usize {
     if sparse && states > FEW_STATES {
-        return (GATHERED_NUMBERS / 8 / states).max(16);
+        return (GATHERED_NUMBERS / 8 / states).max(1).next_multiple_of(SPARSE_GROUP);
     }
     if low_rank && states > FEW_STATES {
         return (2 * GATHERED_NUMBERS / states).max(16);

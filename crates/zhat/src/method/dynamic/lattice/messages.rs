@@ -23,6 +23,7 @@ use crate::numeric::parallel::prelude::*;
 
 use super::buffers::Buffers;
 use super::layout::{Layout, PositionRows, Rows};
+use super::long;
 use super::nodes::{Edges, Nodes, add};
 use super::segments::SegmentLayers;
 use super::steps::{Product, Steps};
@@ -115,6 +116,23 @@ impl<'a, F: Real> Lattice<'a, F> {
         add(row, shifts);
     }
 
+    /// Adds Fₜ to some numbers of a row, of which the first is that of state `at`.
+    fn add_node_at(&self, place: usize, t: usize, at: usize, piece: &mut [F]) {
+        let (scores, shifts) = self.node(place, t);
+        let len = piece.len();
+        add(piece, long::beside(scores, at, len));
+        add(piece, long::beside(shifts, at, len));
+    }
+
+    /// Adds Fₜ and subtracts the maximum if it is finite, which is returned (otherwise 0).
+    fn add_node_normalised(&self, place: usize, t: usize, row: &mut [F]) -> f64 {
+        let largest = long::largest_of_pieces(row, |at, piece| {
+            self.add_node_at(place, t, at, piece);
+            F::max(piece)
+        });
+        long::lower_by(row, largest)
+    }
+
     /// Fₜ of the sequence at a place as the sum of two rows: the scores, and the shifts of the position.
     /// Either may be empty.
     pub(super) fn node(&self, place: usize, t: usize) -> (&[F], &[F]) {
@@ -202,7 +220,7 @@ impl<'a, F: Real> Lattice<'a, F> {
                 add(scratch, backward.row(place, t));
                 F::log_sum_exp(scratch)
             };
-            if active * self.layout.size(t) >= PARALLEL {
+            if active > 1 && active * self.layout.size(t) >= PARALLEL {
                 let places = (0..active).into_par_iter();
                 places.map_init(Vec::new, |scratch, place| norm(place, scratch)).collect()
             } else {
@@ -210,7 +228,10 @@ impl<'a, F: Real> Lattice<'a, F> {
                 (0..active).map(|place| norm(place, &mut scratch)).collect()
             }
         };
-        let norms = window.clone().map(norms).collect();
+        let norms = match window.len() * self.layout.largest() >= PARALLEL && self.layout.batch() == 1 {
+            true => window.clone().into_par_iter().map(norms).collect(),
+            false => window.clone().map(norms).collect(),
+        };
         Messages { window, forward, backward, norms, log_partition }
     }
 
@@ -232,8 +253,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         let (rows, scales) = forward.left.layer_mut(0, self.layout.active(0));
         each_row(rows, scales, self.layout.size(0), |place, row, scale| {
             row.fill(F::ZERO);
-            self.add_node(place, 0, row);
-            *scale = normalise(row);
+            *scale = self.add_node_normalised(place, 0, row);
         });
     }
 
@@ -313,8 +333,11 @@ impl<'a, F: Real> Lattice<'a, F> {
     /// input ← exp laₜ of the sequences that continue.
     pub(super) fn leave(&self, t: usize, forward: &Rows<F>, input: &mut [F]) {
         each(input, self.layout.size(t), |place, row| {
-            row.copy_from_slice(forward.row(place, t));
-            F::exp_in_place(row);
+            let from = forward.row(place, t);
+            long::each_piece(row, |at, piece| {
+                piece.copy_from_slice(&from[at..at + piece.len()]);
+                F::exp_in_place(piece);
+            });
         });
     }
 
@@ -331,15 +354,18 @@ impl<'a, F: Real> Lattice<'a, F> {
         let left = &forward.left;
         each_row(output, scales, size, |place, row, scale| {
             self.log_sums(t, place, left.row(place, t), row, clock);
-            match self.segments {
-                None => self.add_node(place, t + 1, row),
-                Some(_) => add(row, self.steps.column_shifts(t)),
-            }
-            *scale = left.scale(place, t) + normalise(row);
+            let shift = match self.segments {
+                None => self.add_node_normalised(place, t + 1, row),
+                Some(_) => {
+                    add(row, self.steps.column_shifts(t));
+                    normalise(row)
+                }
+            };
+            *scale = left.scale(place, t) + shift;
         });
         let entered = forward.entered_mut();
         for (place, row) in output.chunks_exact(size).enumerate() {
-            entered.row_mut(place, t + 1).copy_from_slice(row);
+            long::copy(entered.row_mut(place, t + 1), row);
             entered.set_scale(place, t + 1, scales[place]);
         }
     }
@@ -357,19 +383,18 @@ impl<'a, F: Real> Lattice<'a, F> {
         each_row(input, scales, size, |place, row, scale| {
             let after = t(place) + 1;
             *scale = self.enter(place, after, backward, row);
-            F::exp_in_place(row);
+            long::exp_in_place(row);
         });
     }
 
     /// row ← wₜ with largest entry 0; returns its scale. For segments, the row is already stored.
     pub(super) fn enter(&self, place: usize, t: usize, backward: &PositionRows<F>, row: &mut [F]) -> f64 {
         let rows = backward.entered();
-        row.copy_from_slice(rows.row(place, t));
+        long::copy(row, rows.row(place, t));
         if self.segments.is_some() {
             return rows.scale(place, t);
         }
-        self.add_node(place, t, row);
-        rows.scale(place, t) + normalise(row)
+        rows.scale(place, t) + self.add_node_normalised(place, t, row)
     }
 
     /// lbₜ from the product.
@@ -391,7 +416,7 @@ impl<'a, F: Real> Lattice<'a, F> {
             });
         });
         for (place, row) in output.chunks_exact(size).enumerate() {
-            backward.left.row_mut(place, t(place)).copy_from_slice(row);
+            long::copy(backward.left.row_mut(place, t(place)), row);
             backward.left.set_scale(place, t(place), scales[place]);
         }
     }

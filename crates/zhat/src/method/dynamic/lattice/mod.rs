@@ -16,6 +16,7 @@ mod entries;
 mod gradient;
 mod layout;
 mod linear;
+mod long;
 mod messages;
 mod narrow;
 mod nodes;

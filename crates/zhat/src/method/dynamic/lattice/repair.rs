@@ -1,6 +1,7 @@
 //! Logarithms of products without loss: an entry that may have lost too much to underflow is recomputed in
 //! the log domain.
 
+use super::long;
 use super::messages::Lattice;
 use super::steps::Factors;
 use crate::numeric::Real;
@@ -14,7 +15,7 @@ impl<F: Real> Lattice<'_, F> {
     /// The logarithms of the forward product of exp `before`, without loss.
     pub(super) fn log_sums(&self, t: usize, place: usize, before: &[F], row: &mut [F], clock: &Clock<'_>) {
         let doubtful = self.doubtful(t, before, row);
-        F::ln_in_place(row);
+        long::ln_in_place(row);
         if let Some(factors) = self.steps.low_rank(t) {
             return self.repair_low_rank(factors, true, (place, t + 1), before, &doubtful, row);
         }
@@ -32,12 +33,12 @@ impl<F: Real> Lattice<'_, F> {
         clock: &Clock<'_>,
         after: impl FnOnce() -> Vec<F>,
     ) {
-        if F::least(row) >= self.threshold(t, self.steps.shape(t).1) {
-            return F::ln_in_place(row);
+        if long::least(row) >= self.threshold(t, self.steps.shape(t).1) {
+            return long::ln_in_place(row);
         }
         let after = after();
         let doubtful = self.doubtful(t, &after, row);
-        F::ln_in_place(row);
+        long::ln_in_place(row);
         if let Some(factors) = self.steps.low_rank(t) {
             return self.repair_low_rank(factors, false, (place, t), &after, &doubtful, row);
         }
@@ -59,7 +60,7 @@ impl<F: Real> Lattice<'_, F> {
     pub(super) fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
         let threshold = self.threshold(t, input.len());
         let mut doubtful = Vec::new();
-        if F::least(output) < threshold {
+        if long::least(output) < threshold {
             let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
             doubtful.extend(entries.map(|(j, _)| j as u32));
             // Zeros of the model are not a loss. They can be kept if no product of nonzero numbers
@@ -90,11 +91,11 @@ impl<F: Real> Lattice<'_, F> {
             return;
         }
         let mut terms = Vec::new();
-        let mut node = vec![F::ZERO; row.len()];
-        self.add_node(place, layer, &mut node);
+        let (scores, shifts) = self.node(place, layer);
+        let impossible = |row: &[F], j: usize| row.get(j).is_some_and(|&x| x == F::NEG_INFINITY);
         for &j in doubtful {
             let j = j as usize;
-            if node[j] == F::NEG_INFINITY {
+            if impossible(scores, j) || impossible(shifts, j) {
                 continue;
             }
             if clock.must_stop() {

@@ -2,17 +2,20 @@
 //!
 //! With Eₜ = exp(Fₜ − max Fₜ),
 //!
-//!   forward  aₜ₊₁ = (aₜ·M) ∘ Eₜ₊₁,   backward bₜ = M·wₜ₊₁,  wₜ = Eₜ ∘ bₜ,
+//!   forward  aₜ₊₁ = (aₜ·Mₜ) ∘ Eₜ₊₁,   backward bₜ = Mₜ·wₜ₊₁,  wₜ = Eₜ ∘ bₜ,
 //!
 //! where a and w are scaled by powers of two. The marginals are aₜ ∘ bₜ / nₜ with nₜ = Σᵢ aₜ(i)·bₜ(i), and the
-//! expected transitions are M ∘ Σₜ aₜᵀ(wₜ₊₁/nₜ). Both matrices stay in the cache; a product, and each pass over
-//! the numbers of a layer, is one call for a block of up to `BLOCK` sequences of similar lengths. Blocks depend
-//! only on the shape of the batch, and their sums are added in order, so results have the same bits for any
-//! number of threads.
+//! expected transitions are Mₜ ∘ aₜᵀ(wₜ₊₁/nₜ), summed over t if all steps have one table (`tables`). A product, and
+//! each pass over the numbers of a layer, is one call for a block of up to `BLOCK` sequences of similar lengths.
+//! Blocks depend only on the shape of the batch, and their sums are added in order, so results have the same bits for
+//! any number of threads. A batch whose sequences have their own tables is computed one sequence at a time: nearly all
+//! of its time goes into reading and exponentiating B·T·N² numbers.
 //!
-//! Time O(B·T·N²), memory for two padded rows per position of a block. Zeros of the model are exact. If the
-//! scores span so large a range that digits may be lost, or if Z = 0, the result is `None`, and the caller
-//! computes in the log domain (`messages`).
+//! Time O(B·T·N²), memory for two padded rows per position of a block, and for both directions of every table. Zeros
+//! of the model are exact. If the scores span so large a range that digits may be lost, or if Z = 0, the result is
+//! `None`, and the caller computes in the log domain (`messages`).
+
+mod tables;
 
 use std::ops::Range;
 
@@ -22,11 +25,11 @@ use super::messages::{Lattice, PARALLEL};
 use crate::error::Result;
 use crate::model::Transitions;
 use crate::numeric::{
-    Accuracy, Aligned, Arrival, Departure, HEADROOM_BITS, NARROW_STATES, Real, SmallProduct, Weighing,
-    padded_row,
+    Accuracy, Aligned, Arrival, Departure, NARROW_STATES, Real, SmallProduct, Weighing, padded_row,
 };
 use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
+use tables::Tables;
 
 /// Most sequences that are processed together.
 const BLOCK: usize = 32;
@@ -35,18 +38,33 @@ const DEPTH: usize = 256;
 /// Positions between checks of the clock.
 const BETWEEN_CHECKS: usize = 16;
 
-/// Whether a chain has so few states, all with the same table, that these sweeps are used.
+/// Whether a chain has so few states, and tables in memory, that these sweeps are used for it or for its sequences.
 pub(crate) fn is_narrow<F: Real>(transitions: &Transitions<F>, states: usize) -> bool {
-    states <= NARROW_STATES && matches!(transitions, Transitions::Shared(_))
+    let in_tables =
+        matches!(transitions, Transitions::Shared(_) | Transitions::PerStep(_) | Transitions::PerSequence(_));
+    states <= NARROW_STATES && in_tables
 }
 
-/// The numbers kept for the gradient of `batch` sequences of at most `steps` positions in `threads` threads.
-pub(crate) fn narrow_numbers<F>(batch: usize, steps: usize, states: usize, threads: usize) -> f64 {
+/// The numbers kept for the gradient of `batch` sequences of at most `steps` positions with `tables` tables in
+/// `threads` threads.
+pub(crate) fn narrow_numbers<F>(
+    batch: usize,
+    steps: usize,
+    states: usize,
+    tables: usize,
+    threads: usize,
+) -> f64 {
     let (blocks, block) = blocks_of(batch);
     let rows = block.min(batch) as f64 * (2.0 * steps as f64 + 3.0);
     let (width, together) = (padded_row::<F>(states) as f64, threads.min(blocks) as f64);
-    // Tables of M, its transpose and one of sums per thread, in double precision also for each block.
-    together * rows * width + (2.0 + 3.0 * blocks as f64) * states as f64 * width
+    let kept = if tables > 1 {
+        // M, its transpose and one of sums per block, of every step, and the shifts of every position.
+        tables as f64 * (2.0 + blocks as f64) * states as f64 * width + 2.0 * steps as f64 * width
+    } else {
+        // M, its transpose and one of sums per thread, in double precision also for each block.
+        (2.0 + 3.0 * blocks as f64) * states as f64 * width
+    };
+    together * rows * width + kept
 }
 
 /// The number of blocks and the sequences of each.
@@ -55,73 +73,22 @@ fn blocks_of(batch: usize) -> (usize, usize) {
     (blocks, batch.div_ceil(blocks))
 }
 
-/// M in both directions, and the shifts of positions, as padded rows.
-struct Tables<F> {
-    states: usize,
-    width: usize,
-    matrix: Aligned<F>,
-    transposed: Aligned<F>,
-    /// The smallest positive entry; 0 if one has underflowed.
-    entry: F,
-    floor: F,
-    /// The shifts of a first and of a later position, for sequences that continue and for those that end there.
-    shifts: [[Aligned<F>; 2]; 2],
-}
-
 /// Results of the sequences of one block.
-struct Swept {
+struct Swept<F> {
     log_partition: Vec<f64>,
-    /// Σ aᵀ(w/n), states × width.
+    /// Σ aᵀ(w/n) over all steps, states × width.
     edges: Vec<f64>,
-}
-
-impl<F: Real> Tables<F> {
-    fn new(lattice: &Lattice<'_, F>) -> Self {
-        let (states, steps) = (lattice.layout.largest(), lattice.layout.steps());
-        let width = padded_row::<F>(states);
-        let padded = |t: usize, last: bool| {
-            let mut row = Aligned::zeros(width);
-            row[states..].fill(F::NEG_INFINITY);
-            // Sequences may be too short for some kinds of positions.
-            if t < steps && (last || t + 1 < steps) {
-                let shifts = lattice.shifts(t, last);
-                row[..shifts.len()].copy_from_slice(shifts);
-            }
-            row
-        };
-        let (mut matrix, mut transposed) = (Aligned::zeros(states * width), Aligned::zeros(states * width));
-        let (mut entry, mut logs) = (F::ONE, Vec::new());
-        for i in 0..if steps > 1 { states } else { 0 } {
-            let row: &mut [F] = &mut matrix[i * width..][..states];
-            lattice.steps.log_row(0, i, &mut logs);
-            row.copy_from_slice(&logs);
-            let least = row.iter().copied().filter(|&x| x > F::NEG_INFINITY);
-            let mut least = [least.fold(F::ZERO, |a, b| if b < a { b } else { a })];
-            F::exp_in_place(&mut least);
-            entry = if least[0] < entry { least[0] } else { entry };
-            F::exp_in_place(row);
-            for (j, &x) in row.iter().enumerate() {
-                transposed[j * width + i] = x;
-            }
-        }
-        let lost = (states * states) as f64 * F::TINY.to_f64() * f64::from(HEADROOM_BITS).exp2();
-        let shifts = [0, 1].map(|t| [false, true].map(|last| padded(t, last)));
-        let floor = F::from_f64(4.0 * lost / F::EPSILON.to_f64());
-        Tables { states, width, matrix, transposed, entry, floor, shifts }
-    }
-
-    /// output ← rows·matrix.
-    fn multiply(&self, rows: &[F], matrix: &[F], output: &mut [F]) {
-        let (width, inner) = (self.width, self.states);
-        let rows_count = output.len() / width;
-        F::small_product(SmallProduct::new((rows, width, 1), matrix, output, [rows_count, inner, width]));
-    }
+    /// Of every step, if each has its own table.
+    edges_of_steps: Aligned<F>,
 }
 
 impl<F: Real> Lattice<'_, F> {
     /// True if the states are few enough for these sweeps.
     pub fn narrow(&self) -> bool {
-        self.linear() && is_narrow(self.edges.transitions, self.layout.largest())
+        let whole = self.segments.is_none() && self.edges.sets.is_none();
+        // Sequences with their own tables have lattices of their own.
+        let together = !matches!(self.edges.transitions, Transitions::PerSequence(_));
+        whole && together && is_narrow(self.edges.transitions, self.layout.largest())
     }
 
     /// log Z of each sequence, or `None` if too much accuracy might be lost.
@@ -155,15 +122,24 @@ impl<F: Real> Lattice<'_, F> {
             self.narrow_block(&tables, &places, rows, cotangent, edges, clock)
         })?;
         let Some(blocks) = swept else { return Ok(None) };
-        if let Some(TransitionGradient::Shared(table)) = transitions {
-            let (states, width) = (tables.states, tables.width);
-            for (i, row) in table.chunks_exact_mut(states).enumerate() {
-                for (j, out) in row.iter_mut().enumerate() {
-                    let at = i * width + j;
-                    let sum: f64 = blocks.iter().map(|block| block.edges[at]).sum();
-                    *out += F::from_f64(sum * tables.matrix[at].to_f64());
+        match transitions {
+            Some(TransitionGradient::Shared(table)) => {
+                let sum = |at: usize| -> f64 { blocks.iter().map(|block| block.edges[at]).sum() };
+                tables.add_weighted(0, sum, table);
+            }
+            Some(TransitionGradient::PerStep(all)) => {
+                let (size, own) = (tables.states * tables.width, tables.states * tables.states);
+                // The model can have more steps than the longest sequence, and that one more than those of a block.
+                let steps = self.layout.steps().saturating_sub(1);
+                for (t, table) in all.chunks_exact_mut(own).enumerate().take(steps) {
+                    let sum = |at: usize| -> f64 {
+                        let found = blocks.iter().filter_map(|block| block.edges_of_steps.get(t * size + at));
+                        found.map(|x| x.to_f64()).sum()
+                    };
+                    tables.add_weighted(t, sum, table);
                 }
             }
+            _ => {}
         }
         Ok(Some(self.in_order(blocks.into_iter().flat_map(|block| block.log_partition))))
     }
@@ -232,17 +208,16 @@ impl<F: Real> Lattice<'_, F> {
                 forward[..numbers].fill(F::ONE);
             } else if at == 0 {
                 let (rows, before) = forward.split_at_mut((kept - 1) * layer);
-                tables.multiply(&before[..numbers], &tables.matrix, &mut rows[..numbers]);
+                tables.multiply(&before[..numbers], tables.matrix(t - 1), &mut rows[..numbers]);
             } else {
                 let (before, rows) = forward.split_at_mut(at);
-                tables.multiply(&before[at - layer..], &tables.matrix, &mut rows[..numbers]);
+                tables.multiply(&before[at - layer..], tables.matrix(t - 1), &mut rows[..numbers]);
             }
             scores.clear();
             shifts.clear();
             for place in places.start..places.start + count {
                 scores.push(self.nodes.scores_on(self.layout.sequence(place), t));
-                let last = usize::from(t + 1 == self.layout.length(place));
-                shifts.push(&tables.shifts[t.min(1)][last]);
+                shifts.push(tables.shifts(t, t + 1 == self.layout.length(place)));
             }
             let weights = &mut weights[t % weighed * layer..][..numbers];
             let states = tables.states;
@@ -252,7 +227,7 @@ impl<F: Real> Lattice<'_, F> {
             }
             let rows = &mut forward[at..at + numbers];
             let (least, exponents) = (&mut least[..count], &mut exponents[..count]);
-            let accuracy = Accuracy { floor: tables.floor, entry: tables.entry, least };
+            let accuracy = Accuracy { floor: tables.floor, entry: tables.entry(t.saturating_sub(1)), least };
             let task = Arrival { width, rows: &mut *rows, weights, accuracy, exponents: &mut *exponents };
             if !F::narrow_arrive(task) {
                 return Ok(None);
@@ -275,7 +250,7 @@ impl<F: Real> Lattice<'_, F> {
         cotangent: &[f64],
         edges: bool,
         clock: &Clock<'_>,
-    ) -> Result<Option<Swept>> {
+    ) -> Result<Option<Swept<F>>> {
         let (states, width, layer) = (tables.states, tables.width, places.len() * tables.width);
         let steps = self.layout.length(places.start);
         let ragged = self.layout.length(places.end - 1) < steps;
@@ -295,7 +270,7 @@ impl<F: Real> Lattice<'_, F> {
             let (weights, after) = weights[t * layer..].split_at_mut(layer);
             let after = &mut after[..crossing * width];
             let (products, ends) = backward[..count * width].split_at_mut(crossing * width);
-            tables.multiply(after, &tables.transposed, products);
+            tables.multiply(after, tables.transposed(t), products);
             ends.fill(F::ONE);
             let least = &mut least[..count];
             let task = Departure {
@@ -305,7 +280,7 @@ impl<F: Real> Lattice<'_, F> {
                 backward: &backward[..count * width],
                 weights: &mut weights[..count * width],
                 after,
-                accuracy: Accuracy { floor: tables.floor, entry: tables.entry, least },
+                accuracy: Accuracy { floor: tables.floor, entry: tables.entry(t), least },
                 cotangent: &cotangent[..count],
                 marginals: &mut marginals[..count],
                 at: t * states,
@@ -313,6 +288,15 @@ impl<F: Real> Lattice<'_, F> {
             if !F::narrow_depart(task) {
                 return Ok(None);
             }
+        }
+        if edges && !tables.shared {
+            let mut edges_of_steps = Aligned::unset((steps - 1) * states * width);
+            for (t, part) in edges_of_steps.chunks_exact_mut(states * width).enumerate() {
+                let crossing = self.active_in(places, t + 1);
+                let (a, b) = (&forward[t * layer..], &weights[(t + 1) * layer..]);
+                F::small_product(SmallProduct::new((a, 1, width), b, part, [states, crossing, width]));
+            }
+            return Ok(Some(Swept { log_partition, edges: Vec::new(), edges_of_steps }));
         }
         let mut sums = vec![0.0; if edges { states * width } else { 0 }];
         let rows = if edges { (steps - 1) * places.len() } else { 0 };
@@ -325,7 +309,7 @@ impl<F: Real> Lattice<'_, F> {
             F::small_product(SmallProduct::new(a, b, &mut part, size));
             sums.iter_mut().zip(&*part).for_each(|(sum, &x): (&mut f64, &F)| *sum += x.to_f64());
         }
-        Ok(Some(Swept { log_partition, edges: sums }))
+        Ok(Some(Swept { log_partition, edges: sums, edges_of_steps: Aligned::default() }))
     }
 }
 

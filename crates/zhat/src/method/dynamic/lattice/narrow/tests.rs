@@ -4,7 +4,7 @@ use super::*;
 use crate::dynamic::ForwardBackward;
 use crate::method::dynamic::SequenceModel;
 use crate::model::Chain;
-use crate::model::generate::{self, ChainShape};
+use crate::model::generate::{self, ChainShape, TransitionForm};
 use crate::query::sequence::ChainGradient;
 use crate::query::{Differentiable, LogPartition, Marginals, Operation};
 use crate::run::Run;
@@ -53,10 +53,10 @@ fn compare<F: Real>(chain: &Chain<F>, what: &str) -> bool {
     let rounding = 2.0 * chain.rounding(true);
     close(what, &values, &want, rounding);
     close(what, &gradient.emissions, &wanted.emissions, 2.0 * rounding);
-    let (TransitionGradient::Shared(got), TransitionGradient::Shared(wanted)) =
-        (&gradient.transitions, &wanted.transitions)
-    else {
-        panic!("shared transitions");
+    let (got, wanted) = match (&gradient.transitions, &wanted.transitions) {
+        (TransitionGradient::Shared(got), TransitionGradient::Shared(wanted)) => (got, wanted),
+        (TransitionGradient::PerStep(got), TransitionGradient::PerStep(wanted)) => (got, wanted),
+        _ => panic!("tables"),
     };
     let positions: usize = chain.lengths().iter().sum();
     close(what, got, wanted, positions as f64 * 2.0 * rounding);
@@ -69,10 +69,12 @@ fn agrees<F: Real>() {
         for (steps, batch) in [(1, 1), (1, 40), (2, 3), (17, 1), (9, 33), (6, 70)] {
             for (strength, zeros) in [(1.0, 0.0), (3.0, 0.5), (0.5, 0.9)] {
                 seed += 1;
-                let chain =
-                    generate::chain::<F>(&shape(states, steps, batch, strength, zeros), seed).unwrap();
-                let what = format!("{states}:{steps}:{batch}, {strength}, {zeros}, {}", F::NAME);
-                assert!(compare(&chain, &what), "{what}: not used");
+                for transitions in [TransitionForm::Shared, TransitionForm::PerStep] {
+                    let shape = ChainShape { transitions, ..shape(states, steps, batch, strength, zeros) };
+                    let chain = generate::chain::<F>(&shape, seed).unwrap();
+                    let what = format!("{shape:?}, {}", F::NAME);
+                    assert!(compare(&chain, &what), "{what}: not used");
+                }
             }
         }
     }
@@ -84,11 +86,60 @@ fn agrees_with_the_log_domain() {
     agrees::<f64>();
 }
 
+/// Tables of every step are padded to those of the model, if all sequences are shorter.
+#[test]
+fn sequences_shorter_than_the_tables_leave_a_gradient_of_zero() {
+    let numbers = |count: usize| (0..count).map(|k| (k as f64 * 0.7).sin()).collect::<Vec<f64>>();
+    let transitions = Transitions::PerStep(numbers(4 * 9).into());
+    let chain = Chain::new(numbers(3).into(), numbers(2 * 5 * 3).into(), vec![3, 1], transitions).unwrap();
+    assert!(compare(&chain, "short"));
+    let (_, gradient) = narrow(&chain, &[1.0, 1.0]).unwrap();
+    let TransitionGradient::PerStep(tables) = gradient.transitions else { panic!("tables") };
+    let sums: Vec<f64> = tables.chunks(9).map(|table| table.iter().sum()).collect();
+    assert!((sums[0] - 1.0).abs() < 1e-12 && (sums[1] - 1.0).abs() < 1e-12, "{sums:?}");
+    assert_eq!(sums[2..], [0.0, 0.0]);
+}
+
+/// Sequences with tables of their own.
+#[test]
+fn tables_of_sequences_agree_with_the_log_domain() {
+    for (states, steps, batch, strength, zeros) in [
+        (9, 17, 5, 1.0, 0.0),
+        (20, 6, 3, 2.0, 0.4),
+        (1, 4, 2, 1.0, 0.0),
+        (45, 1, 4, 1.0, 0.0),
+        (7, 30, 3, 300.0, 0.2),
+    ] {
+        let transitions = TransitionForm::PerSequence;
+        let shape = ChainShape { transitions, ..shape(states, steps, batch, strength, zeros) };
+        let chain = generate::chain::<f64>(&shape, 8).unwrap();
+        let cotangent: Vec<f64> = (0..batch).map(|b| 0.5 + b as f64).collect();
+        let models = [&chain];
+        let run = Run::default();
+        let method = ForwardBackward::default();
+        let found = method.value_and_gradients(Operation::LogPartition, &models, &cotangent, &run);
+        let (values, gradients) = found.unwrap();
+        let (want, wanted) = in_logs(&chain, &cotangent);
+        let rounding = 2.0 * chain.rounding(true);
+        let what = format!("{shape:?}");
+        close(&what, &values, &want, rounding);
+        close(&what, &gradients[0].emissions, &wanted.emissions, 4.0 * batch as f64 * rounding);
+        let (TransitionGradient::PerSequence(got), TransitionGradient::PerSequence(wanted)) =
+            (&gradients[0].transitions, &wanted.transitions)
+        else {
+            panic!("tables of sequences");
+        };
+        close(&what, got, wanted, 4.0 * batch as f64 * rounding);
+    }
+}
+
 fn strong<F: Real>(strengths: &[f64]) -> usize {
     let mut used = 0;
     for (seed, &strength) in strengths.iter().enumerate() {
         for (states, zeros) in [(1, 0.0), (5, 0.0), (5, 0.5), (20, 0.0), (20, 0.8)] {
             let shape = shape(states, 12, 5, strength, zeros);
+            let of_steps = ChainShape { transitions: TransitionForm::PerStep, ..shape };
+            compare(&generate::chain::<F>(&of_steps, seed as u64).unwrap(), &format!("{of_steps:?}"));
             let chain = generate::chain::<F>(&shape, seed as u64).unwrap();
             let what = format!("strength {strength}, {states} states, {zeros}, {}", F::NAME);
             used += usize::from(compare(&chain, &what));
@@ -150,15 +201,18 @@ fn a_sequence_without_a_path_falls_back() {
 
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
-    let chain = generate::chain::<f32>(&shape(20, 40, 150, 1.0, 0.2), 3).unwrap();
-    let ones = vec![1.0; chain.batch()];
-    let method = ForwardBackward::default();
-    let of = |threads: usize| {
-        let run = Run::default().with_threads(threads);
-        method.value_and_gradients(Operation::LogPartition, &[&chain], &ones, &run).unwrap()
-    };
-    let one = of(1);
-    for threads in [2, 3, 8] {
-        assert_eq!(one, of(threads));
+    for transitions in [TransitionForm::Shared, TransitionForm::PerStep] {
+        let shape = ChainShape { transitions, ..shape(20, 40, 150, 1.0, 0.2) };
+        let chain = generate::chain::<f32>(&shape, 3).unwrap();
+        let ones = vec![1.0; chain.batch()];
+        let method = ForwardBackward::default();
+        let of = |threads: usize| {
+            let run = Run::default().with_threads(threads);
+            method.value_and_gradients(Operation::LogPartition, &[&chain], &ones, &run).unwrap()
+        };
+        let one = of(1);
+        for threads in [2, 3, 8] {
+            assert_eq!(one, of(threads));
+        }
     }
 }

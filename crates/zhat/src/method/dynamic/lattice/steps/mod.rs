@@ -26,6 +26,7 @@ mod tiles;
 pub(super) mod scratch {
     pub(in crate::method::dynamic::lattice) use super::gradient::group_of;
     pub(in crate::method::dynamic::lattice) use super::low_rank::BLOCK;
+    pub(in crate::method::dynamic::lattice) use super::sparse::{GROUP as SPARSE_GROUP, together};
     pub(in crate::method::dynamic::lattice) use super::sweep::wave_length;
     pub(in crate::method::dynamic::lattice) use super::tiles::{PANELS, ROWS, tile_columns};
 }

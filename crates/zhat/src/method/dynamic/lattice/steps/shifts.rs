@@ -22,6 +22,8 @@ pub(super) struct Shifts<F> {
 
 /// Minimum number of entries for parallel execution.
 const LARGE: usize = 1 << 18;
+/// Tables with fewer entries are not divided.
+const SMALL: usize = 1 << 14;
 
 /// The shifts of all tables. If `stop` returns true, the result is invalid.
 pub(super) fn of_all<'a, F: Real>(
@@ -74,7 +76,8 @@ fn of_table<F: Real>(view: View<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shi
     /// Number of shares of the rows.
     const SHARES: usize = 16;
     let (before, after) = view.shape();
-    let share = before.div_ceil(SHARES).max(1);
+    // Maxima are the same for any shares; a small table is one of them.
+    let share = if before * after < SMALL { before } else { before.div_ceil(SHARES) }.max(1);
     let of_share = |rows: std::ops::Range<usize>| {
         let (mut shifts, mut columns) = (Vec::with_capacity(rows.len()), vec![F::NEG_INFINITY; after]);
         let height = ((1 << 16) / after.max(1)).clamp(1, ROWS);
