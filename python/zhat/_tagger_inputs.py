@@ -193,7 +193,7 @@ def rows(X: Any, columns: Sequence[str] | None = None) -> Rows:
         filled, places = np.nonzero(cells)
         width, values = cells.shape[1], cells[filled, places]
         starts = np.searchsorted(filled, np.arange(len(cells) + 1))
-    titles = list(columns or names or (f"x{i}" for i in range(width)))
+    titles = list(columns) if columns is not None else names or [f"x{i}" for i in range(width)]
     bad = ~np.isfinite(values)
     if bad.any():
         at = int(bad.argmax())

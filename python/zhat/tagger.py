@@ -423,6 +423,8 @@ class Tagger(Estimator):
     def predict(
         self, X: Iterable[Sequence[Token]], known: Iterable[Sequence[str | None]] | None = None
     ) -> list[list[str]]: ...
+    @overload
+    def predict(self, X: Any, known: None = None) -> Any: ...
     def predict(self, X: Any, known: Any = None) -> Any:
         """The most probable tags of every sentence, given those in `known` that are not None.
 
@@ -458,6 +460,8 @@ class Tagger(Estimator):
     def predict_proba(
         self, X: Iterable[Sequence[Token]], known: Iterable[Sequence[str | None]] | None = None
     ) -> list[NDArray[np.float64]]: ...
+    @overload
+    def predict_proba(self, X: Any, known: None = None) -> Any: ...
     def predict_proba(self, X: Any, known: Any = None) -> Any:
         """The probability of every tag: one array per sentence, tokens × `classes_`.
 
