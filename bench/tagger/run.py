@@ -132,10 +132,18 @@ def chunking(given: argparse.Namespace) -> str:
             str(model),
             str(given.l2),
         ]
-        answer, _, memory = measured(peer, dict(os.environ))
+        answer, _, _ = measured(peer, dict(os.environ))
         quality = f1(answer["predicted"], answer["observed"])
         rows.append(
-            ("CRFsuite", 1, answer, answer["cpu_seconds"], memory, quality, answer["tagging_seconds"])
+            (
+                "CRFsuite",
+                1,
+                answer,
+                answer["cpu_seconds"],
+                answer["memory_mib"],
+                quality,
+                answer["tagging_seconds"],
+            )
         )
         for threads in (1, 2):
             program = [str(given.zhat), "tag"]

@@ -2,19 +2,18 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyBytes;
+use zhat::Result;
 use zhat::internal::io::write_atomically;
-use zhat::internal::units;
+use zhat::internal::training::{Kept, require_step};
 use zhat::learn::tag::file::{read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
 use zhat::learn::tag::joint::JointTagger;
 use zhat::learn::tag::joint::file::write_joint_tagger;
 use zhat::learn::tag::{self, AnyTagger, Examples, Inputs, Learning, ReadOptions, Template, features};
-use zhat::{Error, Result};
 
 use crate::error::{self, Failure};
 use crate::run::Run;
@@ -27,6 +26,14 @@ type Ranked = (Vec<String>, f64);
 
 /// The tags of sentences, `None` where they are not known.
 type Tags = Vec<Vec<Option<String>>>;
+
+/// The measures of an evaluation, and −ln p(tags | words) per token.
+#[derive(serde::Serialize)]
+struct Measures {
+    log_loss: Option<f64>,
+    found: tag::Evaluation,
+}
+
 /// Words and tags of the sentences of a file.
 type Read = (Vec<Vec<String>>, Tags);
 
@@ -113,15 +120,16 @@ pub struct Tagger {
     joint: Option<Arc<JointTagger>>,
 }
 
-/// Trains a tagger; `how` is a JSON object, `words` is the number of nearest words whose features were taken, if any,
-/// `valid` are sentences and tags for early stopping, and `checkpoint` is a file and the seconds between writes.
+/// Trains a tagger; `how` is a JSON object. If the tokens are words, `words` is the number of nearest words whose
+/// features were taken, and the vocabulary. `valid` are sentences and tags for early stopping, and `checkpoint` is a
+/// file and the seconds between writes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn train_tagger(
     py: Python<'_>,
     sentences: &Bound<'_, PyAny>,
     tags: Vec<Vec<PyBackedStr>>,
-    words: Option<usize>,
+    words: Option<(usize, Vec<PyBackedStr>)>,
     hash_bits: Option<u32>,
     how: &str,
     valid: Option<(Bound<'_, PyAny>, Vec<Vec<PyBackedStr>>)>,
@@ -131,9 +139,9 @@ pub fn train_tagger(
     let how: Learning =
         serde_json::from_str(how).map_err(|wrong| error::argument("tagger", wrong.to_string()))?;
     let mut examples = Examples::new(hash_bits).map_err(Failure)?;
-    if let Some(words) = words {
-        let template = Template::parse(&format!("appendix-b:{words}")).map_err(Failure)?;
-        examples = examples.with_template(template);
+    if let Some((count, words)) = words {
+        let template = Template::parse(&format!("appendix-b:{count}")).map_err(Failure)?;
+        examples = examples.with_template(template).with_words(words.iter().map(|word| &**word));
     }
     let short = |number: usize, count: usize, tags: &[Vec<PyBackedStr>]| -> PyResult<()> {
         let own = tags.get(number).map_or(0, Vec::len);
@@ -219,31 +227,17 @@ fn watched(
     run: &zhat::Run,
     work: impl FnOnce(Option<tag::TaggerCheckpoint>, &mut Watch<'_>) -> Result<tag::Tagger>,
 ) -> Result<(tag::Tagger, Vec<(usize, f64)>)> {
-    let kept = checkpoint.map(|(path, every)| (path.as_path(), *every));
-    let from =
-        kept.map(|kept| kept.0).filter(|path| path.exists()).map(read_tagger_checkpoint).transpose()?;
-    let (mut steps, mut last, mut newest) = (Vec::new(), Instant::now(), None);
+    let (path, every) = checkpoint.map_or((None, 0.0), |(path, every)| (Some(path.as_path()), *every));
+    let mut kept = Kept::new(path, every, write_tagger_checkpoint);
+    let from = kept.found(read_tagger_checkpoint)?;
+    let mut steps = Vec::new();
     let tagger = work(from, &mut |now| {
         steps.push((now.progress().step, now.progress().objective));
-        if let Some((path, every)) = kept {
-            if last.elapsed().as_secs_f64() >= every {
-                write_tagger_checkpoint(now, path)?;
-                last = Instant::now();
-            }
-            newest = Some(now.clone());
-        }
+        kept.step(now)?;
         Ok(true)
     })?;
-    if let (Some((path, _)), Some(now)) = (kept, &newest) {
-        write_tagger_checkpoint(now, path)?;
-    }
-    if tagger.training().steps == 0 && how.iterations > 0 {
-        return Err(Error::OverBudget {
-            needs: "training did not finish its first step in time".into(),
-            budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
-            fitting: Vec::new(),
-        });
-    }
+    kept.finish()?;
+    require_step(tagger.training().steps, how.iterations, run)?;
     Ok((tagger, steps))
 }
 
@@ -457,6 +451,43 @@ impl Tagger {
         })?;
         let each = |one: &tag::Tagging| (self.named(&one.tags), one.log_probability);
         Ok(found.iter().map(|ranked| ranked.iter().map(each).collect()).collect())
+    }
+
+    /// Measures of the best tags against those observed, as JSON; tokens without an observed tag are skipped. `words`
+    /// are the words of the sentences, if the tokens are words.
+    fn evaluate(
+        &self,
+        py: Python<'_>,
+        sentences: &Bound<'_, PyAny>,
+        words: Option<Vec<Vec<PyBackedStr>>>,
+        tags: Tags,
+        run: &Run,
+    ) -> PyResult<String> {
+        let inputs = self.inputs(sentences, Some(&tags))?;
+        if inputs.len() != tags.len() {
+            let message = format!("there are {} sentences of tags for {}", tags.len(), inputs.len());
+            return Err(error::argument("y", message));
+        }
+        let word = |sentence: usize, token: usize| -> &str {
+            words.as_ref().and_then(|words| words.get(sentence)?.get(token)).map_or("", |word| &**word)
+        };
+        let observed = tags.iter().enumerate().map(|(number, own)| {
+            let tokens = own.iter().enumerate();
+            tokens.map(|(token, tag)| (word(number, token), tag.as_deref())).collect::<Vec<_>>()
+        });
+        let corpus = tag::Corpus::from_lists(observed).map_err(Failure)?;
+        let (tagger, with_words) = (self.inner.clone(), words.is_some());
+        let measures = run.supervise(py, move |run| -> Result<Measures> {
+            let predicted = tagger.predict(&inputs, run)?;
+            // A corpus has no empty sentences.
+            let predicted = predicted.iter().filter(|tags| !tags.is_empty());
+            let predicted: Vec<Vec<&str>> = predicted.map(|tags| tagger.names(tags)).collect();
+            let seen = tagger.words().filter(|_| with_words);
+            let known = |tag: &str| tagger.tags().number(tag).is_some();
+            let found = tag::evaluate(&corpus, &predicted, seen, known)?;
+            Ok(Measures { log_loss: tagger.log_loss(&inputs, run)?, found })
+        })?;
+        serde_json::to_string(&measures).map_err(|wrong| error::argument("y", wrong.to_string()))
     }
 
     /// ln p of the tags of every sentence; NaN if a tag is not one of the tagger's.

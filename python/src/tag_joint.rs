@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use zhat::internal::units;
+use zhat::Result;
+use zhat::internal::training::{Kept, require_step};
 use zhat::learn::tag::Corpus;
 use zhat::learn::tag::joint::file::{read_checkpoint, write_checkpoint};
 use zhat::learn::tag::joint::{Training, train};
-use zhat::{Error, Result};
 
 use crate::error::{self, Failure};
 use crate::run::Run;
@@ -59,30 +58,18 @@ pub fn train_joint_tagger(
     let corpus = corpus(&words, &tags)?;
     drop((words, tags));
     let (joint, inner, steps) = run.supervise(py, move |run| -> Result<_> {
-        let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
-        let from = kept.map(|kept| kept.0).filter(|path| path.exists()).map(read_checkpoint).transpose()?;
-        let (mut steps, mut last, mut newest) = (Vec::new(), Instant::now(), None);
+        let (path, every) =
+            checkpoint.as_ref().map_or((None, 0.0), |(path, every)| (Some(path.as_path()), *every));
+        let mut kept = Kept::new(path, every, write_checkpoint);
+        let from = kept.found(read_checkpoint)?;
+        let mut steps = Vec::new();
         let joint = train(&corpus, valid.as_ref(), &how, from, run, &mut |now| {
             steps.push((now.progress().iteration, now.progress().objective));
-            if let Some((path, every)) = kept {
-                if last.elapsed().as_secs_f64() >= every {
-                    write_checkpoint(now, path)?;
-                    last = Instant::now();
-                }
-                newest = Some(now.clone());
-            }
+            kept.step(now)?;
             Ok(true)
         })?;
-        if let (Some((path, _)), Some(now)) = (kept, &newest) {
-            write_checkpoint(now, path)?;
-        }
-        if joint.trained().steps == 0 && how.iterations > 0 {
-            return Err(Error::OverBudget {
-                needs: "training did not finish its first step in time".into(),
-                budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
-                fitting: Vec::new(),
-            });
-        }
+        kept.finish()?;
+        require_step(joint.trained().steps, how.iterations, run)?;
         let inner = joint.given_words()?;
         Ok((joint, inner, steps))
     })?;

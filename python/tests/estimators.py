@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-# These do not apply: the first needs other array libraries, the second a decision function.
+# test_sklearn_array_api.py runs the first in a process with the setting that it needs. The second needs a
+# decision function, which no estimator has.
 LEFT_OUT = ("check_array_api_input", "check_classifiers_multilabel_output_format_decision_function")
 
 

@@ -63,6 +63,7 @@ from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
 from .sparse import Sparse
 from .tagger import Tagger, Tagging, read_tagged
+from .tagger_evaluation import TagEvaluation, TagMeasures
 
 __all__ = [
     "Answer",
@@ -114,6 +115,8 @@ __all__ = [
     "SequenceMrf",
     "SpaceModel",
     "Sparse",
+    "TagEvaluation",
+    "TagMeasures",
     "Tagger",
     "Tagging",
     "TextScore",

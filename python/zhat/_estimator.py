@@ -87,3 +87,13 @@ def convergence_warning() -> type[Warning]:
 
     found: type[Warning] = ConvergenceWarning
     return found
+
+
+def conversion_warning() -> type[Warning]:
+    """`DataConversionWarning` of scikit-learn if it is in use, otherwise `UserWarning`."""
+    if "sklearn" not in sys.modules:
+        return UserWarning
+    from sklearn.exceptions import DataConversionWarning
+
+    found: type[Warning] = DataConversionWarning
+    return found

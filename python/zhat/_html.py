@@ -27,6 +27,9 @@ MOST_COLUMNS = 12
 _MOST_CELLS = 2000
 """The cells of a heat map; a larger array is summarised."""
 
+_MOST_NAMES = 64
+"""The rows of a confusion matrix; a larger one is not shown."""
+
 _LEFT = "text-align: left"
 _RIGHT = "text-align: right; font-variant-numeric: tabular-nums"
 
@@ -201,6 +204,36 @@ def heat_map(values: NDArray[np.generic], across: str, up: str) -> Markup:
         parts.append(f'<rect {place} fill="{colour}"/>')
     parts += [_text(bar, top + 22, "0", "middle"), _text(bar + 80, top + 22, f"{scale:.3g}", "middle")]
     return _svg(bar + 100, max(high + 32, top + 30), f"probabilities by {across} and {up}", parts)
+
+
+def confusion(counts: NDArray[np.int64], names: Sequence[str]) -> Markup:
+    """A confusion matrix: observed names in rows, predicted ones in columns, shaded by share of the row."""
+    size = len(names)
+    if not 0 < size <= _MOST_NAMES:
+        return line(f"The confusion matrix of {size:,} tags is too large to be shown here.")
+    side, left = 14.0, 20.0 + 6.5 * min(20, max(len(name) for name in names))
+    top, wide = 8.0, side * size
+    frame = f'x="{left:g}" y="{top:g}" width="{wide:g}" height="{wide:g}"'
+    parts = [f'<rect {frame} fill="{shade(0.0)}"/>']
+    for i, (row, observed) in enumerate(zip(counts, names, strict=True)):
+        total = int(row.sum())
+        for j, (count, predicted) in enumerate(zip(row.tolist(), names, strict=True)):
+            if count:
+                at = f'x="{left + side * j:g}" y="{top + side * i:g}" width="{side:g}" height="{side:g}"'
+                words = escape(f"{observed} as {predicted}: {count:,} of {total:,}")
+                parts.append(f'<rect {at} fill="{shade(count / total)}"><title>{words}</title></rect>')
+        middle = top + side * i + side / 2
+        parts.append(_text(left - 4, middle + 4, _short(observed), "end"))
+        x = left + side * i + side / 2
+        turned = f'transform="translate({x + 4:g} {top + wide + 5:g}) rotate(-90)"'
+        parts.append(f'<text {turned} text-anchor="end">{escape(_short(observed))}</text>')
+    height = top + wide + left
+    parts.append(_text(left, height + 10, "observed (rows), predicted (columns)", "start"))
+    return _svg(max(left + wide + 8, left + 220), height + 18, "confusion matrix", parts)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 20 else f"{name[:19]}…"
 
 
 def summary(values: NDArray[np.generic], axes: Sequence[str]) -> Markup:

@@ -26,6 +26,7 @@ _MOST_GROUPS = 40
 _MOST_STATES = 7
 _MOST_NODES = 400
 _MOST_LABELS = 40
+_MOST_NAMES = 60
 _LONG = 30
 """Time is logarithmic if the end of a run is this many times later than its first bound."""
 _ROW, _TIMED = "zhat-row", "zhat-timed"
@@ -265,6 +266,22 @@ def _heat(values: NDArray[Any], axes: Sequence[str], title: str, ax: Axes | None
     ax.set_ylabel(axes[1])
     ax.set_title(title, wrap=True)
     ax.figure.colorbar(picture, ax=ax, label="probability")
+    return ax
+
+
+def confusion(shares: NDArray[np.float64], names: Sequence[str], ax: Axes | None) -> Axes:
+    """A confusion matrix: observed names in rows, predicted ones in columns."""
+    side = max(3.6, min(14.0, 2.0 + 0.22 * len(names)))
+    ax = _axes(ax, side + 0.8, side)
+    picture = ax.imshow(shares, interpolation="nearest", cmap=_sequential(), vmin=0, vmax=1)
+    # All names fit on axes of the largest size.
+    step = max(1, math.ceil(len(names) / _MOST_NAMES))
+    ax.set_xticks(range(0, len(names), step), names[::step], rotation=90)
+    ax.set_yticks(range(0, len(names), step), names[::step])
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("observed")
+    ax.set_title("confusion matrix")
+    ax.figure.colorbar(picture, ax=ax, label="share of the observed tag")
     return ax
 
 

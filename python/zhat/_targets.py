@@ -67,21 +67,31 @@ def array_like(y: Any) -> Any:
     return np.asarray(y) if convertible else y
 
 
+def refuse_continuous(labels: NDArray[Any], expected: str) -> None:
+    """Refuses labels that are not finite, or not whole."""
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            row = int(np.argmin(np.isfinite(labels)))
+            what = "NaN" if np.isnan(labels[row]) else "infinity or a value too large for dtype('float64')"
+            raise InputError(f"Input y contains {what}. It is in row {row}")
+        if (labels != np.floor(labels)).any():
+            raise InputError(f"Unknown label type: continuous. y: expected {expected}")
+
+
+def distinct(labels: NDArray[Any]) -> NDArray[Any]:
+    """The classes in order."""
+    try:
+        return np.unique(labels)
+    except TypeError:
+        raise InputError("y: expected classes of one type") from None
+
+
 def binary(y: Any, classes: NDArray[Any] | None) -> Observed:
     """A vector of one or two classes."""
     array = np.asarray(y)
-    if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
-            row = int(np.argmin(np.isfinite(array)))
-            what = "NaN" if np.isnan(array[row]) else "infinity or a value too large for dtype('float64')"
-            raise InputError(f"Input y contains {what}. It is in row {row}")
-        if (array != np.floor(array)).any():
-            raise InputError("Unknown label type: continuous. y: expected two classes, or structures")
+    refuse_continuous(array, "two classes, or structures")
     if classes is None:
-        try:
-            classes = np.unique(array)
-        except TypeError:
-            raise InputError("y: expected classes of one type") from None
+        classes = distinct(array)
         if len(classes) > 2:
             raise InputError(
                 "Only binary classification is supported. The type of the target is multiclass: y has "

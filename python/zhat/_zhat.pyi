@@ -712,6 +712,13 @@ class Tagger:
         known: list[list[str | None]] | None,
         run: Run,
     ) -> list[list[tuple[list[str], float]]]: ...
+    def evaluate(
+        self,
+        sentences: list[list[list[tuple[str, float]]]],
+        words: list[list[str]] | None,
+        tags: list[list[str | None]],
+        run: Run,
+    ) -> str: ...
     def log_probabilities(
         self,
         sentences: list[list[list[tuple[str, float]]]],
@@ -739,7 +746,7 @@ def train_joint_tagger(
 def train_tagger(
     sentences: list[list[list[tuple[str, float]]]],
     tags: list[list[str]],
-    words: int | None,
+    words: tuple[int, list[str]] | None,
     hash_bits: int | None,
     how: str,
     valid: tuple[list[list[list[tuple[str, float]]]], list[list[str]]] | None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,28 @@ from numpy.typing import NDArray
 from . import _zhat
 from ._arguments import FilePath, integer, real
 from ._estimator import Estimator, convergence_warning, not_fitted
+from ._inputs import check_features
+from ._tagger_inputs import (
+    Attributes,
+    Encoded,
+    Token,
+    classes_of,
+    encoded,
+    is_table,
+    known_tags,
+    label_texts,
+    labels,
+    only_words,
+    rows,
+    texts,
+    texts_with_gaps,
+)
+from ._targets import array_like
 from .errors import InputError
 from .runtime import run
+from .tagger_evaluation import TagEvaluation, evaluation
 
 T = TypeVar("T", bound="Tagger")
-
-Token: TypeAlias = "str | Mapping[str, Any] | Sequence[str]"
-"""A word, attributes with values or weights, or a list of attributes."""
-Attributes: TypeAlias = list[tuple[str, float]]
 
 
 class Tagging(NamedTuple):
@@ -60,34 +74,6 @@ def read_tagged(
     return _zhat.read_tagged(path, format, named(column), named(word), named(sequence))
 
 
-def _weighted(name: str, value: Any, found: Attributes) -> None:
-    """Adds the attributes of an entry of a dictionary, as python-crfsuite reads it."""
-    if isinstance(value, str):
-        found.append((f"{name}:{value}", 1.0))
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            _weighted(f"{name}:{key}", inner, found)
-    elif isinstance(value, list | tuple | set | frozenset):
-        found.extend(
-            (f"{name}:{item}", 1.0)
-            for item in (sorted(value) if isinstance(value, set | frozenset) else value)
-        )
-    else:
-        found.append((name, real(name, value) if not isinstance(value, bool | np.bool_) else float(value)))
-
-
-def _attributes(token: Token) -> Attributes:
-    """The attributes of a token with their weights."""
-    if isinstance(token, Mapping):
-        found: Attributes = []
-        for name, value in token.items():
-            _weighted(str(name), value, found)
-        return found
-    if isinstance(token, Iterable):
-        return [(str(name), 1.0) for name in token]
-    raise InputError(f"X: expected a word, a dictionary or a list of attributes, found {token!r}")
-
-
 class Tagger(Estimator):
     """A tagger: one tag per token, by a linear-chain conditional random field or a joint model.
 
@@ -107,6 +93,11 @@ class Tagger(Estimator):
     `word_scores` adds scores of words that do not depend on the tag. Given the words, all answers are exact
     for both objectives.
 
+    Like a classifier of scikit-learn, a conditional tagger also learns from a table of numbers (an array, a
+    sparse matrix or a frame) with one label per row. A row is then a sentence of one token whose attributes
+    are the columns and a bias; `predict` returns an array of labels, `predict_proba` a matrix, and `classes_`
+    is an array. All other methods treat a row as such a sentence, and a label as its text.
+
     Parameters that are None have the default of the objective: `l2` 1 or 0.5 (joint), `min_count` 0 or 2,
     `max_iter` 1000 or 300, `tol` 1e-5 or 1e-4, `patience` 10 or 50.
 
@@ -118,11 +109,16 @@ class Tagger(Estimator):
 
     _kind = "classifier"
 
-    classes_: list[str]
+    classes_: list[str] | NDArray[Any]
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
     n_iter_: int
     objective_: float
     log_likelihoods_: dict[str, float]
     steps_: list[tuple[int, float]]
+    _native: _zhat.Tagger
+    # The places of the labels of a table among the tags of `_native`, which are in the order of their texts.
+    _order: list[int]
 
     def __init__(
         self,
@@ -181,75 +177,76 @@ class Tagger(Estimator):
     def __sklearn_tags__(self) -> Any:
         """The properties of the estimator; called by scikit-learn only."""
         tags = super().__sklearn_tags__()
-        # The input is a list of sequences, which scikit-learn's checks do not have.
-        tags.input_tags.two_d_array = False
-        tags.no_validation = True
+        tags.target_tags.two_d_labels = tags.target_tags.multi_output = False
+        tags.classifier_tags.multi_class, tags.classifier_tags.multi_label = True, False
+        tags.input_tags.categorical = tags.input_tags.allow_nan = False
         return tags
 
     def _run(self) -> _zhat.Run:
         seed = integer("random_state", self.random_state, 0)
         return run(seed, self.threads, self.memory, self.time, self.progress)
 
-    def _encoded(
-        self, X: Iterable[Sequence[Token]], words: int | None, ends: int = 0
-    ) -> tuple[list[list[Attributes]], bool]:
-        """The attributes of all tokens, and whether the tokens are words."""
-        if isinstance(X, str | Mapping):
-            raise InputError("X: expected a list of sentences, each a list of tokens")
-        all_words: bool | None = None
-        encoded: list[list[Attributes]] = []
-        for number, sentence in enumerate(X):
-            if isinstance(sentence, str | Mapping):
-                raise InputError(f"X: sentence {number + 1} is not a list of tokens")
-            tokens = list(sentence)
-            of_words = [isinstance(token, str) for token in tokens]
-            if any(of_words) and not all(of_words):
-                raise InputError(f"X: sentence {number + 1} has words and tokens with attributes")
-            if tokens and all_words not in (None, of_words[0]):
-                raise InputError(f"X: sentence {number + 1} has other tokens than those before it")
-            if tokens and of_words[0]:
-                if words is None:
-                    raise InputError("X: the tagger was trained with attributes, not with words")
-                encoded.append(_zhat.word_attributes([str(token) for token in tokens], words, ends))
-            else:
-                encoded.append([_attributes(token) for token in tokens])
-            if tokens:
-                all_words = of_words[0]
-        return encoded, bool(all_words)
-
-    def fit(
-        self: T,
-        X: Iterable[Sequence[Token]],
-        y: Iterable[Sequence[str]],
-        X_dev: Iterable[Sequence[Token]] | None = None,
-        y_dev: Iterable[Sequence[str]] | None = None,
-    ) -> T:
-        """Trains on sentences and their tags.
+    def fit(self: T, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> T:
+        """Trains on sentences and their tags, or on a table and the label of each row.
 
         With `X_dev` and `y_dev`, training stops after `patience` steps without an improvement of their
         log-loss (joint: of their accuracy), and the best weights are kept.
         """
-        if self._joint():
+        joint = self._joint()
+        X = array_like(X)
+        if is_table(X):
+            if joint:
+                raise InputError('X: a joint tagger needs words; objective="conditional" works with numbers')
+            return self._fit_table(X, y, X_dev, y_dev)
+        if joint:
             return self._fit_joint(X, y, X_dev, y_dev)
-        sentences, of_words = self._encoded(X, integer("words", self.words, 1, 99))
-        if not sentences:
+        words = integer("words", self.words, 1, 99)
+        sentences = encoded(X, words)
+        if not sentences.attributes:
             raise InputError("X: there are no sentences")
-        if (X_dev is None) != (y_dev is None):
-            raise InputError("X_dev: expected together with y_dev")
+        _both(X_dev, y_dev)
         valid = None
-        if X_dev is not None and y_dev is not None:
-            valid = (self._encoded(X_dev, self.words if of_words else None)[0], _texts(y_dev))
+        if X_dev is not None:
+            valid = (encoded(X_dev, None if sentences.words is None else words).attributes, texts(y_dev))
+        self._train(sentences, texts(y), valid)
+        return self._done()
+
+    def _fit_table(self: T, X: Any, y: Any, X_dev: Any, y_dev: Any) -> T:
+        _both(X_dev, y_dev)
+        table, given = rows(X), labels(y)
+        classes, places = classes_of(given)
+        valid = None
+        if X_dev is not None:
+            held, held_labels = rows(array_like(X_dev), table.names), labels(y_dev)
+            if held.width != table.width:
+                raise InputError(f"X_dev: has {held.width} columns, expected {table.width}")
+            valid = (held.attributes, _one_each(held.attributes, held_labels))
+        self._train(Encoded(table.attributes), _one_each(table.attributes, given), valid)
+        self._fitted()
+        self.n_features_in_ = table.width
+        if table.names is not None:
+            self.feature_names_in_ = np.array(table.names, dtype=object)
+        self.classes_ = classes
+        self._order = [self._native.tags.index(text) for text in places]
+        self._warn_if_late()
+        return self
+
+    def _train(
+        self,
+        sentences: Encoded,
+        tags: list[list[str]],
+        valid: tuple[list[list[Attributes]], list[list[str]]] | None,
+    ) -> None:
         self._native, self.steps_ = _zhat.train_tagger(
-            sentences,
-            _texts(y),
-            self.words if of_words else None,
+            sentences.attributes,
+            tags,
+            None if sentences.words is None else (integer("words", self.words), sentences.vocabulary),
             None if self.hash_bits is None else integer("hash_bits", self.hash_bits, 1, 30),
             self._how(),
             valid,
             self._kept(),
             self._run(),
         )
-        return self._done()
 
     def fit_file(
         self: T,
@@ -292,22 +289,19 @@ class Tagger(Estimator):
     def _how(self, **other: Any) -> str:
         """The training options as JSON."""
         how = {
-            "l1": real("l1", self.l1),
-            "l2": real("l2", 1.0 if self.l2 is None else self.l2),
+            "l1": _from_zero("l1", self.l1),
+            "l2": _from_zero("l2", 1.0 if self.l2 is None else self.l2),
             "context": integer("context", self.context),
             "min_count": integer("min_count", self.min_count or 0),
             "all_possible": bool(self.all_possible),
-            "iterations": integer("max_iter", 1000 if self.max_iter is None else self.max_iter),
-            "delta": real("tol", 1e-5 if self.tol is None else self.tol),
+            "iterations": integer("max_iter", 1000 if self.max_iter is None else self.max_iter, 0, 10**9),
+            "delta": _from_zero("tol", 1e-5 if self.tol is None else self.tol),
             "period": integer("period", self.period),
             "patience": integer("patience", 10 if self.patience is None else self.patience),
             "optimizer": self.optimizer,
             "batch": integer("batch", self.batch),
-            "rate": 0.0 if self.rate is None else real("rate", self.rate),
+            "rate": 0.0 if self.rate is None else _from_zero("rate", self.rate),
         }
-        for name in ("l1", "l2", "delta", "rate"):
-            if not math.isfinite(real(name, how[name])):
-                raise InputError(f"{name}: expected a finite number, found {how[name]}")
         if self.optimizer not in ("lbfgs", "sgd"):
             raise InputError(f"optimizer: expected lbfgs or sgd, found {self.optimizer!r}")
         return json.dumps(how | other)
@@ -344,23 +338,14 @@ class Tagger(Estimator):
                 raise InputError(f'{name}: belongs to objective="{other}" only')
         return joint
 
-    def _fit_joint(
-        self: T,
-        X: Iterable[Sequence[Token]],
-        y: Iterable[Sequence[str]],
-        X_dev: Iterable[Sequence[Token]] | None,
-        y_dev: Iterable[Sequence[str]] | None,
-    ) -> T:
-        if (X_dev is None) != (y_dev is None):
-            raise InputError("X_dev: expected together with y_dev")
+    def _fit_joint(self: T, X: Any, y: Any, X_dev: Any, y_dev: Any) -> T:
+        _both(X_dev, y_dev)
         if integer("words", self.words, 1, 9) % 2 == 0:
             raise InputError(f"words: expected an odd number from 1 to 9, found {self.words}")
-        words = _only_words("X", X)
+        words = only_words("X", X)
         if not words:
             raise InputError("X: there are no sentences")
-        valid = None
-        if X_dev is not None and y_dev is not None:
-            valid = (_only_words("X_dev", X_dev), _texts(y_dev))
+        valid = None if X_dev is None else (only_words("X_dev", X_dev), texts(y_dev))
         if self.bound not in (None, "exact", "cover", "star"):
             raise InputError(f'bound: expected "exact", "cover" or "star", found {self.bound!r}')
         how: dict[str, Any] = {
@@ -370,25 +355,22 @@ class Tagger(Estimator):
             "bound": self.bound,
             "period": integer("period", self.period),
         }
-        whole = {"min_count": self.min_count, "iterations": self.max_iter, "patience": self.patience}
-        how.update({name: integer(name, value) for name, value in whole.items() if value is not None})
-        for name, option, number in (("l2", "l2", self.l2), ("tol", "delta", self.tol)):
-            if number is not None:
-                how[option] = real(name, number)
-                if not math.isfinite(how[option]):
-                    raise InputError(f"{name}: expected a finite number, found {number}")
-        checkpoint = (
-            None if self.checkpoint is None else (self.checkpoint, real("keep_every", self.keep_every))
-        )
+        wholes = {"min_count": "min_count", "max_iter": "iterations", "patience": "patience"}
+        for name, option in wholes.items():
+            if getattr(self, name) is not None:
+                how[option] = integer(name, getattr(self, name), 0, 10**9)
+        for name, option in (("l2", "l2"), ("tol", "delta")):
+            if getattr(self, name) is not None:
+                how[option] = _from_zero(name, getattr(self, name))
         self._native, self.steps_ = _zhat.train_joint_tagger(
-            words, _texts(y), json.dumps(how), valid, checkpoint, self._run()
+            words, texts(y), json.dumps(how), valid, self._kept(), self._run()
         )
-        self._fitted()
-        self._warn_if_late()
-        return self
+        return self._done()
 
     def _fitted(self) -> None:
         training = json.loads(self._native.training)
+        for name in ("n_features_in_", "feature_names_in_", "_order"):
+            self.__dict__.pop(name, None)
         self.classes_ = self._native.tags
         self.n_iter_ = training["steps"]
         self.objective_ = training["objective"]
@@ -402,28 +384,61 @@ class Tagger(Estimator):
             raise not_fitted(self)
         return native
 
-    def _inputs(self, X: Iterable[Sequence[Token]]) -> list[list[Attributes]]:
+    def _encoded(self, X: Any) -> Encoded:
         native = self._trained()
+        template = native.template
+        if is_table(X):
+            if template is not None:
+                raise InputError("X: the tagger was trained with words, not with rows of numbers")
+            names = getattr(self, "feature_names_in_", None)
+            if hasattr(self, "n_features_in_"):
+                check_features("Tagger", X, self.n_features_in_, names)
+            return Encoded(rows(X, names).attributes)
         if native.window is not None:
             context, nearest = native.window
-            return self._encoded(_only_words("X", X), nearest, context)[0]
-        template = native.template
+            return encoded(only_words("X", X), nearest, context)
         words = None
         if template is not None and template.startswith("appendix-b"):
             words = int(template.partition(":")[2] or 1)
-        return self._encoded(X, words)[0]
+        return encoded(X, words)
+
+    def _inputs(self, X: Any) -> list[list[Attributes]]:
+        return self._encoded(X).attributes
+
+    def _tags(self, X: Any, known: Any = None) -> list[list[str]]:
+        """The most probable tags of every sentence; a row of a table is a sentence of one token."""
+        native = self._trained()
+        if known is not None and is_table(X):
+            raise InputError("known: applies to sentences only")
+        return native.predict(self._inputs(X), _known(known), self._run())
 
     def forbid(self: T, transitions: Iterable[tuple[str, str]]) -> T:
         """Forbids transitions from one tag to the next in all later queries."""
         self._native = self._trained().forbidding([(str(a), str(b)) for a, b in transitions])
         return self
 
+    @overload
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]: ...
+    @overload
     def predict(
         self, X: Iterable[Sequence[Token]], known: Iterable[Sequence[str | None]] | None = None
-    ) -> list[list[str]]:
-        """The most probable tags of every sentence, given those in `known` that are not None."""
-        native = self._trained()
-        return native.predict(self._inputs(X), _known(known), self._run())
+    ) -> list[list[str]]: ...
+    @overload
+    def predict(self, X: Any, known: None = None) -> Any: ...
+    def predict(self, X: Any, known: Any = None) -> Any:
+        """The most probable tags of every sentence, given those in `known` that are not None.
+
+        For a table, the most probable label of each row, as an array.
+        """
+        X = array_like(X)
+        found = self._tags(X, known)
+        if not is_table(X):
+            return found
+        own = [tags[0] for tags in found]
+        if not hasattr(self, "_order"):
+            return np.array(own)
+        places = {text: place for place, text in enumerate(label_texts(np.asarray(self.classes_)))}
+        return np.asarray(self.classes_)[[places[tag] for tag in own]]
 
     def predict_single(self, xseq: Sequence[Token]) -> list[str]:
         """The most probable tags of one sentence."""
@@ -433,38 +448,60 @@ class Tagger(Estimator):
         self, X: Iterable[Sequence[Token]], known: Iterable[Sequence[str | None]] | None = None
     ) -> list[list[dict[str, float]]]:
         """The probability of every tag of every token, as one dictionary per token."""
+        classes = np.asarray(self.classes_).tolist() if hasattr(self, "_order") else self._trained().tags
         return [
-            [dict(zip(self.classes_, map(float, row), strict=True)) for row in table]
-            for table in self.predict_proba(X, known)
+            [dict(zip(classes, map(float, row), strict=True)) for row in table]
+            for table in self._tables(array_like(X), known)
         ]
 
+    @overload
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]: ...
+    @overload
     def predict_proba(
         self, X: Iterable[Sequence[Token]], known: Iterable[Sequence[str | None]] | None = None
-    ) -> list[NDArray[np.float64]]:
-        """The probability of every tag: one array per sentence, tokens × `classes_`."""
+    ) -> list[NDArray[np.float64]]: ...
+    @overload
+    def predict_proba(self, X: Any, known: None = None) -> Any: ...
+    def predict_proba(self, X: Any, known: Any = None) -> Any:
+        """The probability of every tag: one array per sentence, tokens × `classes_`.
+
+        For a table, one array, rows × `classes_`.
+        """
+        X = array_like(X)
+        tables = self._tables(X, known)
+        return np.concatenate(tables) if is_table(X) else tables
+
+    def _tables(self, X: Any, known: Any) -> list[NDArray[np.float64]]:
+        """The probabilities of the tags of every sentence in the order of `classes_`."""
         native = self._trained()
+        if known is not None and is_table(X):
+            raise InputError("known: applies to sentences only")
         tables = native.marginals(self._inputs(X), _known(known), self._run())
-        return [table.reshape(-1, len(self.classes_)) for table in tables]
+        tables = [table.reshape(-1, len(native.tags)) for table in tables]
+        order = getattr(self, "_order", None)
+        return tables if order is None else [table[:, order] for table in tables]
 
     def predict_k_best(
         self, X: Iterable[Sequence[Token]], k: int, known: Iterable[Sequence[str | None]] | None = None
     ) -> list[list[Tagging]]:
         """The k most probable sequences of tags of every sentence, best first."""
         native = self._trained()
-        found = native.best(self._inputs(X), integer("k", k, 1), _known(known), self._run())
+        found = native.best(self._inputs(array_like(X)), integer("k", k, 1), _known(known), self._run())
         return [[Tagging(tags, log) for tags, log in ranked] for ranked in found]
 
-    def log_probabilities(
-        self, X: Iterable[Sequence[Token]], y: Iterable[Sequence[str]]
-    ) -> NDArray[np.float64]:
+    def log_probabilities(self, X: Any, y: Any) -> NDArray[np.float64]:
         """ln p(tags | words) of every sentence; NaN if one of its tags is not in `classes_`."""
         native = self._trained()
-        tags: list[list[str | None]] = [list(own) for own in _texts(y)]
-        return native.log_probabilities(self._inputs(X), tags, self._run())
+        X = array_like(X)
+        inputs = self._inputs(X)
+        tags: list[list[str | None]] = [list(own) for own in _observed(X, inputs, y)]
+        return native.log_probabilities(inputs, tags, self._run())
 
-    def score(self, X: Iterable[Sequence[Token]], y: Iterable[Sequence[str]]) -> float:
-        """The share of tokens whose tag is right."""
-        predicted, observed = self.predict(X), _texts(y)
+    def score(self, X: Any, y: Any) -> float:
+        """The share of tokens whose tag is right; for a table, of rows."""
+        X = array_like(X)
+        predicted = self._tags(X)
+        observed = _observed(X, predicted, y)
         if [len(own) for own in predicted] != [len(own) for own in observed]:
             raise InputError("y: expected one tag per token")
         pairs = [
@@ -476,10 +513,32 @@ class Tagger(Estimator):
             raise InputError("y: there are no tokens")
         return sum(a == b for a, b in pairs) / len(pairs)
 
+    def evaluate(self, X: Any, y: Any) -> TagEvaluation:
+        """Accuracy in total and on words that training saw or did not see, measures of every tag, confusions.
+
+        Tokens whose tag in `y` is None do not count.
+
+        >>> from zhat import Tagger
+        >>> words, tags = [["the", "dog"], ["a", "cat"]], [["DT", "NN"], ["DT", "NN"]]
+        >>> tagger = Tagger(l2=0.1).fit(words, tags)
+        >>> found = tagger.evaluate([["the", "cow"]], [["DT", "NN"]])
+        >>> found.accuracy, found.unseen_accuracy, found.unseen_words
+        (1.0, 1.0, 1)
+        """
+        native = self._trained()
+        X = array_like(X)
+        sentences = self._encoded(X)
+        tags: list[list[str | None]]
+        if is_table(X):
+            tags = [list(own) for own in _one_each(sentences.attributes, labels(y))]
+        else:
+            tags = texts_with_gaps(y)
+        return evaluation(native.evaluate(sentences.attributes, sentences.words, tags, self._run()))
+
     def span_f1(self, X: Iterable[Sequence[Token]], y: Iterable[Sequence[str]]) -> float:
         """F1 of whole spans for tags such as B-NP, I-NP and O, counted as CoNLL's script counts them."""
         hits = total = 0
-        for predicted, observed in zip(self.predict(X), _texts(y), strict=True):
+        for predicted, observed in zip(self._tags(X), texts(y), strict=True):
             a, b = set(_zhat.tag_spans(predicted)), set(_zhat.tag_spans(observed))
             hits += 2 * len(a & b)
             total += len(a) + len(b)
@@ -521,33 +580,30 @@ class Tagger(Estimator):
         self.__dict__.update(state)
 
 
-def _texts(y: Iterable[Sequence[str]]) -> list[list[str]]:
-    found = []
-    for number, tags in enumerate(y):
-        if isinstance(tags, str):
-            raise InputError(f"y: sentence {number + 1} is not a list of tags")
-        for tag in tags:
-            if not isinstance(tag, str):
-                raise InputError(f"y: sentence {number + 1}: expected tags as text, found {tag!r}")
-        found.append([str(tag) for tag in tags])
-    return found
+def _known(tags: Any) -> list[list[str | None]] | None:
+    return None if tags is None else known_tags(tags)
 
 
-def _only_words(name: str, X: Iterable[Sequence[Token]]) -> list[list[str]]:
-    """The sentences of a joint tagger, whose tokens are words."""
-    found = []
-    for number, sentence in enumerate(X):
-        if isinstance(sentence, str | Mapping):
-            raise InputError(f"{name}: sentence {number + 1} is not a list of tokens")
-        for token in sentence:
-            if not isinstance(token, str):
-                raise InputError(
-                    f"{name}: sentence {number + 1}: a joint tagger needs words, found {token!r}; "
-                    'objective="conditional" works with attributes'
-                )
-        found.append([str(token) for token in sentence])
-    return found
+def _both(X_dev: Any, y_dev: Any) -> None:
+    if (X_dev is None) != (y_dev is None):
+        raise InputError("X_dev: expected together with y_dev")
 
 
-def _known(tags: Iterable[Sequence[str | None]] | None) -> list[list[str | None]] | None:
-    return None if tags is None else [[None if tag is None else str(tag) for tag in own] for own in tags]
+def _one_each(attributes: list[list[Attributes]], own: NDArray[Any]) -> list[list[str]]:
+    """The labels of a table as tags of sentences of one token."""
+    if len(attributes) != len(own):
+        raise InputError(f"X has {len(attributes)} rows and y has {len(own)}")
+    return [[text] for text in label_texts(own)]
+
+
+def _observed(X: Any, sentences: Sequence[Any], y: Any) -> list[list[str]]:
+    """The observed tags of sentences or of rows."""
+    return _one_each(list(sentences), labels(y)) if is_table(X) else texts(y)
+
+
+def _from_zero(name: str, value: object) -> float:
+    """A finite number of at least 0."""
+    number = real(name, value)
+    if not math.isfinite(number) or number < 0:
+        raise InputError(f"{name}: expected a finite number of at least 0, found {number}")
+    return number

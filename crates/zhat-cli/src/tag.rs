@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zhat::internal::io::write_atomically;
+use zhat::internal::training::{Kept, require_step};
 use zhat::internal::units;
 use zhat::io::table::cell;
 use zhat::learn::tag::file::{read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
@@ -23,7 +24,38 @@ use crate::tag_arguments::{
 use crate::{chart, progress, signals, tag_joint};
 
 /// Interval between progress lines.
-pub const TOLD: Duration = Duration::from_secs(10);
+const TOLD: Duration = Duration::from_secs(10);
+
+/// What is written during training: progress lines on stderr, and the checkpoint.
+pub struct Told<'a, C> {
+    last: Instant,
+    pub kept: Kept<'a, C>,
+}
+
+impl<'a, C: Clone> Told<'a, C> {
+    pub fn new(arguments: &'a TagTrainArguments, write: fn(&C, &Path) -> Result<()>) -> Self {
+        let kept = Kept::new(arguments.checkpoint.as_deref(), arguments.keep_every, write);
+        Told { last: Instant::now(), kept }
+    }
+
+    /// Reports a step; `objective` is its text, and `valid` that of the validation data.
+    pub fn step(
+        &mut self,
+        now: &C,
+        step: usize,
+        gradient: f64,
+        valid: Option<String>,
+        objective: impl FnOnce() -> String,
+    ) -> Result<bool> {
+        if self.last.elapsed() >= TOLD {
+            let (objective, valid) = (objective(), valid.unwrap_or_default());
+            eprintln!("step {step}: objective {objective}, largest gradient {gradient:.1e}{valid}");
+            self.last = Instant::now();
+        }
+        self.kept.step(now)?;
+        Ok(true)
+    }
+}
 
 pub fn run(arguments: &TagArguments) -> Result<Exit> {
     match &arguments.command {
@@ -99,10 +131,9 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         .optimizer(optimizer)
         .batch(arguments.batch)
         .rate(arguments.rate.unwrap_or(0.0));
-    let kept = arguments.checkpoint.as_deref();
-    let from = kept.filter(|path| path.exists()).map(read_tagger_checkpoint).transpose()?;
+    let mut told = Told::new(arguments, write_tagger_checkpoint);
+    let from = told.kept.found(read_tagger_checkpoint)?;
     let reading = started.elapsed().as_secs_f64();
-    let (mut last, mut told, mut newest) = (Instant::now(), Instant::now(), None);
     let attention = signals::patient_attention();
     let encode = |tagger: &Tagger| match &valid {
         Some(corpus) => tagger.inputs(corpus),
@@ -111,25 +142,8 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
     let valid_data: Option<&zhat::learn::tag::Valid<'_>> = if valid.is_some() { Some(&encode) } else { None };
     let mut watch = |now: &TaggerCheckpoint| {
         let progress = now.progress();
-        if told.elapsed() >= TOLD {
-            let valid = progress.valid.map(|loss| format!(", validation log-loss {loss:.5} per token"));
-            eprintln!(
-                "step {}: objective {:.3}, largest gradient {:.1e}{}",
-                progress.step,
-                progress.objective,
-                progress.stationarity,
-                valid.unwrap_or_default()
-            );
-            told = Instant::now();
-        }
-        if let Some(path) = kept {
-            if last.elapsed().as_secs_f64() >= arguments.keep_every {
-                write_tagger_checkpoint(now, path)?;
-                last = Instant::now();
-            }
-            newest = Some(now.clone());
-        }
-        Ok(true)
+        let valid = progress.valid.map(|loss| format!(", validation log-loss {loss:.5} per token"));
+        told.step(now, progress.step, progress.stationarity, valid, || format!("{:.3}", progress.objective))
     };
     let tagger = match data {
         Data::Whole(examples) => train(*examples, &how, valid_data, from, &run, &mut watch)?,
@@ -138,17 +152,9 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         }
     };
     drop(attention);
-    if let (Some(path), Some(now)) = (kept, &newest) {
-        write_tagger_checkpoint(now, path)?;
-    }
+    told.kept.finish()?;
     let training = tagger.training().clone();
-    if training.steps == 0 && how.iterations > 0 {
-        return Err(Error::OverBudget {
-            needs: "training did not finish its first step in time".into(),
-            budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
-            fitting: Vec::new(),
-        });
-    }
+    require_step(training.steps, how.iterations, &run)?;
     write_atomically(&arguments.output, |out| write_tagger(&tagger, out))?;
     let seconds = started.elapsed().as_secs_f64();
     if arguments.budget.json {
@@ -318,18 +324,15 @@ fn eval(arguments: &TagEvalArguments) -> Result<Exit> {
     let mut tagger = AnyTagger::read(&arguments.model)?.given_words()?;
     forbid(&mut tagger, &arguments.forbid)?;
     let corpus = Corpus::read(&arguments.file, &options(&arguments.read, true)?)?;
-    let inputs = tagger.inputs(&corpus)?;
+    // Tagging starts with the text of the attributes.
     let started = Instant::now();
+    let inputs = tagger.inputs(&corpus)?;
     let predicted = tagger.predict(&inputs, &run)?;
     let seconds = started.elapsed().as_secs_f64();
     let tags: Vec<Vec<&str>> = predicted.iter().map(|tags| tagger.names(tags)).collect();
     let known = |tag: &str| tagger.tags().number(tag).is_some();
     let found = evaluate(&corpus, &tags, tagger.words(), known)?;
-    let logs = tagger.log_probabilities(&inputs, &run)?;
-    let scored = logs.iter().enumerate().filter(|(_, log)| !log.is_nan());
-    let (sum, count) =
-        scored.fold((0.0, 0), |(sum, count), (at, log)| (sum - log, count + corpus.sentence(at).len()));
-    let log_loss = (count > 0).then(|| sum / count as f64);
+    let log_loss = tagger.log_loss(&inputs, &run)?;
     if let Some(path) = &arguments.confusion {
         let svg = confusion(&found);
         write_atomically(path, |out| out.write_all(svg.as_bytes()))?;

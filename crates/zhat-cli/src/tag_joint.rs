@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
+use zhat::internal::decimal;
 use zhat::internal::io::write_atomically;
+use zhat::internal::training::require_step;
 use zhat::internal::units;
 use zhat::learn::tag::joint::file::{read_checkpoint, write_checkpoint, write_joint_tagger};
 use zhat::learn::tag::joint::{Bound, Training, train};
@@ -12,7 +14,7 @@ use zhat::{Error, Result};
 
 use crate::output::{self, Exit, json_number};
 use crate::query::budgeted;
-use crate::tag::TOLD;
+use crate::tag::Told;
 use crate::tag_arguments::{BoundArgument, TagTrainArguments};
 use crate::{progress, signals};
 
@@ -87,45 +89,20 @@ pub fn train_joint(arguments: &TagTrainArguments, read: &ReadOptions) -> Result<
     let corpus = words(&arguments.file, read)?;
     let valid = arguments.valid.as_deref().map(|path| words(path, read)).transpose()?;
     let how = training(arguments);
-    let kept = arguments.checkpoint.as_deref();
-    let from = kept.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
+    let mut told = Told::new(arguments, write_checkpoint);
+    let from = told.kept.found(read_checkpoint)?;
     let reading = started.elapsed().as_secs_f64();
-    let (mut last, mut told, mut newest) = (Instant::now(), Instant::now(), None);
     let attention = signals::patient_attention();
     let tagger = train(&corpus, valid.as_ref(), &how, from, &run, &mut |now| {
         let progress = now.progress();
-        if told.elapsed() >= TOLD {
-            let valid = progress.valid.map(|share| format!(", validation accuracy {:.2}%", 100.0 * share));
-            eprintln!(
-                "step {}: objective {:.5} nats per position, largest gradient {:.1e}{}",
-                progress.iteration,
-                progress.objective,
-                progress.stationarity,
-                valid.unwrap_or_default()
-            );
-            told = Instant::now();
-        }
-        if let Some(path) = kept {
-            if last.elapsed().as_secs_f64() >= arguments.keep_every {
-                write_checkpoint(now, path)?;
-                last = Instant::now();
-            }
-            newest = Some(now.clone());
-        }
-        Ok(true)
+        let valid = progress.valid.map(|share| format!(", validation accuracy {:.2}%", 100.0 * share));
+        let objective = || format!("{:.5} nats per position", progress.objective);
+        told.step(now, progress.iteration, progress.stationarity, valid, objective)
     })?;
     drop(attention);
-    if let (Some(path), Some(now)) = (kept, &newest) {
-        write_checkpoint(now, path)?;
-    }
+    told.kept.finish()?;
     let trained = tagger.trained();
-    if trained.steps == 0 && how.iterations > 0 {
-        return Err(Error::OverBudget {
-            needs: "training did not finish its first step in time".into(),
-            budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
-            fitting: Vec::new(),
-        });
-    }
+    require_step(trained.steps, how.iterations, &run)?;
     write_atomically(&arguments.output, |out| write_joint_tagger(&tagger, out))?;
     let seconds = started.elapsed().as_secs_f64();
     let lexicon = tagger.lexicon();
@@ -180,7 +157,10 @@ pub fn train_joint(arguments: &TagTrainArguments, read: &ReadOptions) -> Result<
     ];
     for bound in Bound::ALL {
         let value = match trained.log_likelihood(bound) {
-            Some(value) => format!("log-likelihood of tags and words ≥ {value:.6} nats per token, certified"),
+            Some(value) => {
+                let value = decimal::below(value, 6);
+                format!("log-likelihood of tags and words ≥ {value} nats per token, certified")
+            }
             None => "does not apply".into(),
         };
         facts.push((bound.name(), value));

@@ -38,6 +38,12 @@ pub mod io {
     pub use crate::io::whole::{Abandoned, abandon_writes, write_atomically};
 }
 
+#[cfg(feature = "learn")]
+pub mod training {
+    //! Checkpoint files during training.
+    pub use crate::learn::kept::{Kept, require_step};
+}
+
 pub mod report {
     //! Parts of reports.
     pub use crate::report::json::number as json_number;

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use zhat::internal::decimal;
 use zhat::learn::tag::joint::{Bound, MarkovTagger, Moments, TagScore, Training, train};
 use zhat::learn::tag::{Corpus, ReadOptions};
 use zhat::{Error, Result};
@@ -63,7 +64,7 @@ fn joint(name: &str, treebank: &Treebank, how: &Training, setting: &Setting<'_>)
     })?;
     let score = tagger.evaluate(&treebank.test, &setting.run)?;
     let certified = |bound: Bound| match tagger.trained().log_likelihood(bound) {
-        Some(value) => format!("{value:.4}"),
+        Some(value) => decimal::below(value, 4),
         None => "does not apply".into(),
     };
     let steps = tagger.trained().steps.to_string();

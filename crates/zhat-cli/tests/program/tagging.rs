@@ -201,21 +201,25 @@ fn a_killed_run_resumes_to_the_same_bits() {
     let folder = Folder::new("tag-kill");
     folder.write("train.txt", &large());
     for optimizer in ["lbfgs", "sgd"] {
-        let line = format!("tag train train.txt --words 1 --delta 0 --iterations 12 --optimizer {optimizer}");
+        let line = format!("tag train train.txt --words 1 --delta 0 --iterations 60 --optimizer {optimizer}");
         let arguments: Vec<&str> = line.split(' ').collect();
         folder.ok(&[&arguments[..], &["-o", "whole.zhat"]].concat());
         let kept =
             [&arguments[..], &["--checkpoint", "c.zhat", "--keep-every", "0", "-o", "m.zhat"]].concat();
-        let mut child = folder.command(&kept).stderr(std::process::Stdio::null()).spawn().unwrap();
-        while !folder.path().join("c.zhat").exists() && child.try_wait().unwrap().is_none() {
+        let mut child = folder.command(&kept).stdout(std::process::Stdio::null()).spawn().unwrap();
+        while !folder.path().join("c.zhat").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "{optimizer}: it ended without a checkpoint");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         // SIGKILL.
-        let _ = child.kill();
+        child.kill().unwrap();
         child.wait().unwrap();
+        assert!(!folder.path().join("m.zhat").exists(), "{optimizer}: it had ended before it was killed");
         folder.ok(&kept);
         let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         assert!(read("m.zhat") == read("whole.zhat"), "{optimizer}");
-        std::fs::remove_file(folder.path().join("c.zhat")).unwrap();
+        for name in ["c.zhat", "m.zhat"] {
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+        }
     }
 }

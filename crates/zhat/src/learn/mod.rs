@@ -15,6 +15,8 @@ mod fit;
 mod gaps;
 #[cfg(feature = "learn")]
 pub mod hmm;
+#[cfg(feature = "learn")]
+pub(crate) mod kept;
 #[cfg(feature = "language")]
 pub mod language;
 #[cfg(feature = "learn")]

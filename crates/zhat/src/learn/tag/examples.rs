@@ -219,6 +219,12 @@ impl Examples {
         Examples { template: Some(template), ..self }
     }
 
+    /// The same with the words of the sentences, by which an evaluation tells seen words from unseen ones.
+    #[must_use]
+    pub fn with_words<'a>(self, words: impl IntoIterator<Item = &'a str>) -> Self {
+        Examples { words: Some(words.into_iter().collect()), ..self }
+    }
+
     /// The sentences of a tagged corpus with the attributes of a template.
     ///
     /// # Errors

@@ -24,6 +24,8 @@ mod evaluate;
 mod examples;
 pub mod features;
 pub mod file;
+#[cfg(test)]
+mod golden;
 pub mod joint;
 mod tag_set;
 mod tagger;

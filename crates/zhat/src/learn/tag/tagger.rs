@@ -378,6 +378,21 @@ impl Tagger {
         })
     }
 
+    /// −ln p(tags | words) per token, over the sentences whose tags are all known; `None` if there are none.
+    ///
+    /// # Errors
+    /// As [`Tagger::predict`].
+    pub fn log_loss(&self, inputs: &Inputs, run: &Run) -> Result<Option<f64>> {
+        let (mut sum, mut tokens) = (0.0, 0);
+        for (number, log) in self.log_probabilities(inputs, run)?.into_iter().enumerate() {
+            if !log.is_nan() {
+                sum -= log;
+                tokens += inputs.numbered.sentence(number).len();
+            }
+        }
+        Ok((tokens > 0).then(|| sum / tokens as f64))
+    }
+
     /// The scores of one sentence as a lattice, for tests.
     #[cfg(test)]
     pub(crate) fn with_lattice<T>(

@@ -5,6 +5,9 @@
 //! is certified after any number of power iterations. With D = diag(eʰ) the rows of D⁻¹MD add up to at most e^{bound}:
 //! the trace of its N-th power, which is that of Mᴺ, is at most T²·e^{N·bound}. Hence log tr Mᴺ ≤ N·bound + 2·log T.
 //!
+//! The excess over log tr Mᴺ is not bounded here: the trace can be less than λᴺ, and the iteration stops after a limited
+//! number of passes. If all scores are finite, M² has only positive entries and tr Mᴺ / λᴺ tends to 1 as N grows.
+//!
 //! Cost: T³ multiplications per pass. The tensor is scaled by the maximum of every row; what the scaling loses by
 //! underflow is at most the smallest normal number per entry, which is added.
 

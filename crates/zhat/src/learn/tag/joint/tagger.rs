@@ -7,6 +7,7 @@ use super::objective::{Layout, field};
 use super::{Field, Lexicon, Moments, Trained};
 use crate::error::{Error, Result};
 use crate::model::Chain;
+use crate::numeric::{CompensatedSum, rounding_allowance};
 use crate::run::Run;
 
 /// A tagger that models tags and words jointly.
@@ -161,16 +162,75 @@ impl JointTagger {
             if bound == self.bound { self.duals.clone() } else { bound.start(&field, &moments.log_words()) };
         let certified = certify_from(&field, moments.length(), bound, start, iterations, run)?;
         let states = self.layout.tags;
-        let mut score = crate::numeric::CompensatedSum::default();
-        for (counts, scores) in moments.pairs.iter().zip(field.pairs()) {
-            let terms = counts.iter().zip(scores).filter(|(count, _)| **count > 0);
-            terms.for_each(|(&count, x)| score.add(count as f64 * x));
+        let pairs = moments.pairs.iter().zip(field.pairs());
+        let pairs = pairs.flat_map(|(counts, scores)| counts.iter().copied().zip(scores.iter().copied()));
+        let emissions = moments.emissions.iter().zip(field.emissions()).flat_map(|(counts, scores)| {
+            let score = move |word: u32, tag: u32| scores[word as usize * states + tag as usize];
+            counts.iter().map(move |&(word, tag, count)| (count, score(word, tag)))
+        });
+        Ok((below(pairs.chain(emissions), certified.high, moments.tokens()), certified))
+    }
+}
+
+/// A lower bound on (Σ count·score − `high`) / `tokens` in exact arithmetic.
+///
+/// A product is wrong by at most the unit roundoff times its size, and a compensated sum by twice that of the sum and
+/// a second-order term per product. The quotient is rounded down to the next number.
+fn below(terms: impl Iterator<Item = (u64, f64)>, high: f64, tokens: usize) -> f64 {
+    let (mut sum, mut size) = (CompensatedSum::default(), 0.0);
+    for (count, score) in terms.filter(|(count, _)| *count > 0) {
+        let term = count as f64 * score;
+        sum.add(term);
+        size += term.abs();
+    }
+    let low = sum.value() - high - rounding_allowance(4.0, size + high.abs());
+    (low / tokens as f64).next_down()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    /// The bits of scores after the binary point.
+    const BITS: i32 = 50;
+    /// Those of the results.
+    const FINE: i32 = 70;
+
+    /// A number times a power of two, which is a whole number.
+    fn scaled(x: f64, bits: i32) -> i128 {
+        let scaled = x * 2f64.powi(bits);
+        assert!(scaled.fract() == 0.0 && scaled.abs() < 1e37, "{x}");
+        scaled as i128
+    }
+
+    #[test]
+    fn the_likelihood_is_rounded_downward() {
+        let mut random = Streams::new(1, "likelihood").block(0);
+        let mut above = 0;
+        for _ in 0..2000 {
+            let unit = 2f64.powi(-BITS);
+            let mut number = |size: usize| (random.below(size) as f64 - 0.5 * size as f64) * unit;
+            let scores: Vec<f64> = (0..40).map(|_| number(1 << 53)).collect();
+            let high = number(1 << 53) * 4096.0;
+            let counts: Vec<u64> = scores.iter().map(|_| random.below(1 << 20) as u64).collect();
+            let tokens = 1 + random.below(1000);
+            let terms = || counts.iter().copied().zip(scores.iter().copied());
+            let exact: i128 =
+                terms().map(|(count, score)| i128::from(count) * scaled(score, BITS)).sum::<i128>()
+                    - scaled(high, BITS);
+            let exact = exact << (FINE - BITS);
+            let is_above = |value: f64| scaled(value, FINE) * tokens as i128 > exact;
+            let found = below(terms(), high, tokens);
+            assert!(!is_above(found), "{found}");
+            let plain = terms().map(|(count, score)| count as f64 * score).collect::<CompensatedSum>();
+            let plain = (plain.value() - high) / tokens as f64;
+            above += usize::from(is_above(plain));
+            let size: f64 = terms().map(|(count, score)| count as f64 * score.abs()).sum();
+            assert!(plain - found < 1e-14 * (size + high.abs() + 1.0), "{plain} {found}");
         }
-        for (counts, scores) in moments.emissions.iter().zip(field.emissions()) {
-            for &(word, tag, count) in counts {
-                score.add(count as f64 * scores[word as usize * states + tag as usize]);
-            }
-        }
-        Ok(((score.value() - certified.high) / moments.tokens() as f64, certified))
+        // Without the allowance, many values are too high.
+        assert!(above > 200, "{above}");
+        assert_eq!(below([(1, f64::NEG_INFINITY)].into_iter(), 1.0, 1), f64::NEG_INFINITY);
     }
 }

@@ -98,11 +98,12 @@ fn no_bound_is_violated_wherever_it_is_stopped() {
                         SIZES[i],
                         found.high
                     );
-                    // The exact method loses nothing but the constant of the trace.
-                    let slack = if context == 1 && window < 3 { 0.0 } else { 2.0 * (tags as f64).ln() };
+                    // The trace over single tags is exact. That over pairs of tags is bounded with the constant
+                    // 2·log T and an excess that is small in these models, but not certified.
                     if bound == Bound::Exact && zeros == 0.0 && spread < 100.0 && length >= 5 {
+                        let of_tags = context == 1 && window < 3 || tags == 1;
                         let extra =
-                            if slack > 0.0 { 2.0 * (tags as f64).ln() + 3.0 } else { 2.0 * found.rounding };
+                            if of_tags { 2.0 * found.rounding } else { 2.0 * (tags as f64).ln() + 3.0 };
                         assert!(found.high - exact <= extra, "{:?}: {} {exact}", SIZES[i], found.high);
                     }
                     if (bound, context, window) == (Bound::Cover, 1, 1) {

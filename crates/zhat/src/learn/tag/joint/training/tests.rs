@@ -1,11 +1,11 @@
 //! Training, files and decoding on small corpora.
 
 use super::*;
-use crate::learn::tag::ReadOptions;
 use crate::learn::tag::joint::file::{
     parse_joint_tagger, read_checkpoint, write_checkpoint, write_joint_tagger,
 };
 use crate::learn::tag::joint::{Certified, MarkovTagger};
+use crate::learn::tag::{ReadOptions, golden};
 use crate::random::Streams;
 
 /// Sentences of a small language: articles, nouns and verbs that agree in number.
@@ -66,7 +66,7 @@ fn bounds_of_a_trained_model_are_ordered() {
         let of =
             |bound: Bound| -> (f64, Certified) { tagger.likelihood(&moments, bound, 30, &run()).unwrap() };
         let (exact, cover, star) = (of(Bound::Exact).0, of(Bound::Cover).0, of(Bound::Star).0);
-        // log Z of the exact method includes at most 2·log T nats too many.
+        // The exact method bounds a trace with the constant 2·log T.
         let slack = 2.0 * 7f64.ln() / moments.tokens() as f64;
         assert!(exact + slack >= cover && cover >= star, "{window}: {exact} {cover} {star}");
         let own = |bound: Bound| tagger.trained().log_likelihood(bound).unwrap();
@@ -227,4 +227,27 @@ fn bad_options_and_corpora() {
     let tagger = trained(&text, &Training::default().iterations(2));
     assert!(tagger.tag_words(&[], &run()).unwrap().is_empty());
     assert!(tagger.chain(&["the", "dog"]).unwrap().states() == 6);
+}
+
+#[test]
+fn the_golden_file_gives_the_original_tagger() {
+    let text = "the_DT dog_NN barks_VBZ\n\u{1e90}_NN \"2_CD\n";
+    let text = Corpus::parse(text.into(), "golden", &ReadOptions::default()).unwrap();
+    let how = Training::default().window(3).min_count(1).bound(Some(Bound::Cover)).iterations(0);
+    let mut tagger = trained(&text, &how);
+    // Numbers that every machine computes alike.
+    tagger.point = golden::numbers(tagger.point.len());
+    tagger.duals = golden::numbers(tagger.duals.len());
+    tagger.trained = Trained {
+        steps: 7,
+        objective: Some(2.5),
+        converged: true,
+        valid: Some((5, 0.75)),
+        log_likelihoods: vec![(Bound::Exact, -6.5), (Bound::Cover, -7.25), (Bound::Star, -8.0)],
+        ..tagger.trained
+    };
+    let mut bytes = Vec::new();
+    write_joint_tagger(&tagger, &mut bytes).unwrap();
+    let file = golden::compared("v1-joint-tagger.zhat", &bytes);
+    assert_eq!(parse_joint_tagger(&file, "golden").unwrap(), tagger);
 }
