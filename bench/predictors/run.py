@@ -31,6 +31,9 @@ ORDERS = {
     "zhat, precedences": "--ranking precedence",
     "zhat, precedences, Fourier features": "--ranking precedence --fourier 300",
 }
+# The predictor whose reliability is shown, and the number of bins per label.
+RELIABLE = "zhat, all pairs"
+WIDE = 5
 LAMBDAS = "--lambda 1e-2,1e-3,1e-4 --lambda-folds 3 --gap 1e-3"
 SET_LAMBDAS = "--lambda 1e-1,1e-2,1e-3,1e-4 --lambda-folds 3 --gap 1e-3"
 UNIT = "--scaling unit --lambda 1e-3,3e-4,1e-4,3e-5 --lambda-folds 3 --gap 1e-2"
@@ -57,6 +60,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folds", type=int, default=10, metavar="N", help="folds of cross-validation (10)")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="repetitions for rankings (5)")
     parser.add_argument("--sets", default=",".join(RANKINGS), help="label-ranking sets, separated by commas")
+    parser.add_argument(
+        "--rows", type=int, default=SIZE.rows, metavar="N", help=f"rows of the part size ({SIZE.rows:,})"
+    )
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of zhat (2)")
     parser.add_argument("--note", default="", help="a sentence about the machine for the header")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the results to FILE")
@@ -115,11 +121,14 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
         yield tables.line(
             [name, *(f"{found[m]:.4f}" for m in measures), f"{made['lambda']:g}", f"{seconds:.1f}"]
         )
+        if name == RELIABLE:
+            reliable = list(reliability(options, model, (test, xml), test_rows))
     begun = time.perf_counter()
     others = label_sets(train_rows, test_rows)
     seconds = time.perf_counter() - begun
     for name, found in others.items():
         yield tables.line([name, *(f"{found[m]:.4f}" for m in measures), "", f"{seconds:.1f} (all)"])
+    yield from reliable
     yield f"## Emotions, {options.folds} folds\n"
     yield from tables.header(("method", *names, "seconds"))
     split = scratch / "folds.csv"
@@ -134,6 +143,57 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     for name in each[0]:
         cells = (f"{np.mean([found[name][m] for found in each]):.4f}" for m in measures)
         yield tables.line([name, *cells, f"{seconds:.1f} (all)"])
+
+
+def reliability(
+    options: argparse.Namespace, model: str, files: tuple[Path, str], rows: Rows
+) -> Iterator[str]:
+    """The reliability of the probabilities of every label in the test rows, by bins of equal width.
+
+    The events of a bin are in different rows, so that their number has the exact limits of a sum of
+    independent events with the predicted probabilities.
+    """
+    test, xml = files
+    found = zhat(options, "predict --marginals", str(test), "--xml", xml, "--model", model)["rows"]
+    names = list(found[0]["marginals"])
+    probabilities = np.array([[row["marginals"][name] for name in names] for row in found])
+    cells, outside, filled = [], 0, 0
+    for label, name in enumerate(names):
+        own, happened = probabilities[:, label], rows.targets[:, label]
+        bins = np.minimum((WIDE * own).astype(int), WIDE - 1)
+        line = [name]
+        for k in range(WIDE):
+            some = bins == k
+            if not some.any():
+                line.append("")
+                continue
+            low, high = limits(own[some])
+            count = int(happened[some].sum())
+            wrong = not low <= count <= high
+            filled, outside = filled + 1, outside + wrong
+            mark = " (outside)" if wrong else ""
+            line.append(f"{count} of {some.sum()}; {own[some].sum():.1f}, {low}–{high}{mark}")  # noqa: RUF001
+        cells.append(line)
+    yield f"\n### Reliability of {RELIABLE}\n"
+    yield (
+        "Each cell is about the test rows in which the predicted probability of a label is in an interval: "
+        "how many of them have the label, of how many rows; the expected number, and its exact limits at 95% "
+        f"if the probabilities are right. {outside} of {filled} cells are outside their limits; about "
+        f"{0.05 * filled:.0f} or fewer are expected.\n"
+    )
+    yield from tables.header(("label", *(f"{k / WIDE:.1f}–{(k + 1) / WIDE:.1f}" for k in range(WIDE))))  # noqa: RUF001
+    for line in cells:
+        yield tables.line(line)
+
+
+def limits(probabilities: np.ndarray) -> tuple[int, int]:
+    """The central counts of independent events: each side beyond them has a probability of at most 2.5%."""
+    law = np.ones(1)
+    for p in probabilities:
+        law = np.convolve(law, (1 - p, p))
+    below, above = np.cumsum(law), np.cumsum(law[::-1])[::-1]
+    likely = np.flatnonzero((below > 0.025) & (above > 0.025))
+    return int(likely[0]), int(likely[-1])
 
 
 def kept_rows(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -208,9 +268,10 @@ def compare_hierarchies(options: argparse.Namespace, scratch: Path) -> Iterator[
 
 def compare_size(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     """A large sparse set: time of a step of training and peak memory."""
-    yield f"## Size: {SIZE.rows:,} rows, {SIZE.columns:,} inputs, {SIZE.each} of them not zero, 1,000 nodes\n"
-    path = write_large(scratch / "large.arff", SIZE)
-    numbers = SIZE.rows * SIZE.each
+    size = SIZE._replace(rows=options.rows)
+    yield f"## Size: {size.rows:,} rows, {size.columns:,} inputs, {size.each} of them not zero, 1,000 nodes\n"
+    path = write_large(scratch / "large.arff", size)
+    data = 12 * size.rows * size.each / 2**20
     runs = {}
     for steps in (1, 5):
         line = "structured train --space hierarchy --lambda 1e-4 --gap 0 --json"
@@ -227,9 +288,12 @@ def compare_size(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     yield tables.line(["seconds per step of L-BFGS, at least one objective and gradient", f"{wall:.2f}"])
     yield tables.line(["the same, CPU seconds", f"{cpu:.2f}"])
     yield tables.line(["seconds until the first step is done, with reading", f"{runs[1][0]:.1f}"])
-    yield tables.line(["the numbers and their columns, 12 bytes each", f"{12 * numbers / 2**20:.0f} MiB"])
-    yield tables.line(["peak memory of a run of one step", f"{runs[1][2]:.0f} MiB"])
-    yield tables.line(["peak memory of a run of five steps", f"{runs[5][2]:.0f} MiB"])
+    yield tables.line(["size of the file", f"{path.stat().st_size / 2**20:.0f} MiB"])
+    yield tables.line(["size of the data: the numbers and their columns, 12 bytes each", f"{data:.0f} MiB"])
+    for steps, name in ((1, "one step"), (5, "five steps")):
+        used = runs[steps][2]
+        ratio = f"{used:.0f} MiB, {used / data:.2f} times the data"
+        yield tables.line([f"peak memory of a run of {name}", ratio])
 
 
 def main() -> None:
@@ -270,7 +334,8 @@ def command(options: argparse.Namespace, part: str) -> str:
     """The command of a part."""
     sets = f" --sets {options.sets} --repeats {options.repeats}" if part == "rankings" else ""
     folds = f" --folds {options.folds}" if part in ("emotions", "rankings") else ""
-    return f"`cargo xtask bench predictors --parts {part}{sets}{folds} --threads {options.threads}`"
+    rows = f" --rows {options.rows}" if part == "size" else ""
+    return f"`cargo xtask bench predictors --parts {part}{sets}{folds}{rows} --threads {options.threads}`"
 
 
 def made_by(options: argparse.Namespace, part: str) -> str:

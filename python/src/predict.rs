@@ -30,9 +30,13 @@ type Columns = Vec<(String, Option<Vec<String>>)>;
 type Observed<'py> = (String, usize, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u32>);
 /// A guarantee as JSON and in words.
 type Words = (String, String);
+/// Probabilities of all rows and the guarantee of each row, unless all are exact.
+type Probabilities<'py, A> = (Bound<'py, A>, Vec<Words>);
 /// Structures of all rows, their log-probabilities, and the guarantees of each log-probability and of each
 /// choice, unless all are exact.
 type Predicted<'py> = (Bound<'py, PyArrayDyn<u32>>, Bound<'py, PyArray1<f64>>, Vec<(Words, Words)>);
+/// Of a fit of Mallows: objective, certified gap and confidence of its centres.
+type Centres = (f64, f64, f64);
 /// The regret of online training: steps, measured, bounds for samples and for radii, confidence.
 type Regrets = (u64, f64, f64, f64, f64);
 /// The predictor, its steps with objective and certified gap, the log-losses of the candidates for λ, and the
@@ -280,7 +284,7 @@ pub fn train_predictor(
         if let (Some((path, _)), Some(now)) = (kept, &newest) {
             write_predictor_checkpoint(now, path)?;
         }
-        if predictor.training().objective == f64::INFINITY {
+        if predictor.training().gap == f64::INFINITY {
             return Err(Error::OverBudget {
                 needs: "training did not finish its first step in time".into(),
                 budget: units::precise_seconds(run.time().unwrap_or_default().as_secs_f64()),
@@ -304,6 +308,11 @@ pub struct Predictor {
     inner: Arc<predict::Predictor>,
 }
 
+/// A guarantee as JSON and in words.
+fn words(own: &Guarantee) -> Words {
+    (own.to_json().to_string(), own.to_string())
+}
+
 impl Predictor {
     fn of(predictor: predict::Predictor) -> Self {
         Predictor { inner: Arc::new(predictor) }
@@ -325,6 +334,11 @@ impl Predictor {
         })
     }
 
+    /// The guarantees of rows, unless all are exact.
+    fn promises<'a>(&self, each: impl Iterator<Item = &'a Guarantee>) -> Vec<Words> {
+        if self.inner.is_exact() { Vec::new() } else { each.map(words).collect() }
+    }
+
     /// Predictions as arrays.
     fn told<'py>(
         &self,
@@ -335,7 +349,6 @@ impl Predictor {
         let guarantees = if self.inner.is_exact() {
             Vec::new()
         } else {
-            let words = |own: &Guarantee| (own.to_json().to_string(), own.to_string());
             found.iter().map(|one| (words(&one.guarantee), words(&one.choice))).collect()
         };
         let logs: Vec<f64> = found.iter().map(|one| one.log_probability).collect();
@@ -465,34 +478,61 @@ impl Predictor {
         Ok((counts, self.told(py, all, &shape)?))
     }
 
-    /// Probabilities of every row: n of labels or nodes, n × n of pairs of items or elements.
+    /// For Mallows: objective, certified gap and confidence of the Plackett–Luce fit of the centres.
+    #[getter]
+    fn centres(&self) -> Option<Centres> {
+        let centres = self.inner.training().centres?;
+        Some((centres.objective, centres.gap, centres.confidence))
+    }
+
+    /// Probabilities of every row: n of labels or nodes, n × n of pairs of items or elements; and the guarantee of each
+    /// row.
     fn marginals<'py>(
         &self,
         py: Python<'py>,
         inputs: &Inputs,
         run: &Run,
-    ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+    ) -> PyResult<Probabilities<'py, PyArrayDyn<f64>>> {
         let found =
             self.with_inputs(py, inputs, run, |predictor, inputs, run| predictor.marginals(inputs, run))?;
         let (rows, n) = (inputs.rows, self.inner.names().len());
         let sets = matches!(self.inner.space(), Space::Labels | Space::Hierarchy);
         let shape = if sets { vec![rows, n] } else { vec![rows, n, n] };
-        array::handed_over(py, found.concat(), &shape)
+        let guarantees = self.promises(found.iter().map(|row| &row.guarantee));
+        let values = found.into_iter().flat_map(|row| row.value).collect();
+        Ok((array::handed_over(py, values, &shape)?, guarantees))
     }
 
-    /// ln p of the observed structure of every row.
+    /// ln p of the observed structure of every row, and the guarantee of each.
     fn log_probabilities<'py>(
         &self,
         py: Python<'py>,
         inputs: &Inputs,
         observed: Observed<'py>,
         run: &Run,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    ) -> PyResult<Probabilities<'py, PyArray1<f64>>> {
         let targets = targets_of(&observed)?;
         let found = self.with_inputs(py, inputs, run, move |predictor, inputs, run| {
             predictor.log_probabilities(inputs, &targets, run)
         })?;
-        Ok(PyArray1::from_vec(py, found))
+        let guarantees = self.promises(found.iter().map(|row| &row.guarantee));
+        Ok((PyArray1::from_vec(py, found.into_iter().map(|row| row.value).collect()), guarantees))
+    }
+
+    /// ln P of an event for every row, and the guarantee of each.
+    fn event_log_probabilities<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Inputs,
+        event: &str,
+        run: &Run,
+    ) -> PyResult<Probabilities<'py, PyArray1<f64>>> {
+        let conditions = self.inner.event(event).map_err(Failure)?;
+        let found = self.with_inputs(py, inputs, run, move |predictor, inputs, run| {
+            predictor.event_log_probabilities(inputs, &conditions, run)
+        })?;
+        let guarantees = self.promises(found.iter().map(|row| &row.guarantee));
+        Ok((PyArray1::from_vec(py, found.into_iter().map(|row| row.value).collect()), guarantees))
     }
 
     /// Exact samples: rows × count × n.
@@ -510,7 +550,7 @@ impl Predictor {
         array::handed_over(py, found.into_iter().flatten().flatten().collect(), &shape)
     }
 
-    /// Measures and reliability as JSON.
+    /// Measures and reliability as JSON, and the guarantees of the log-loss and of the marginals.
     fn evaluate(
         &self,
         py: Python<'_>,
@@ -518,13 +558,14 @@ impl Predictor {
         observed: Observed<'_>,
         decision: Option<&str>,
         run: &Run,
-    ) -> PyResult<String> {
+    ) -> PyResult<(String, Words, Words)> {
         let targets = targets_of(&observed)?;
         let decision = decision.map(decision_of).transpose()?;
         let found = self.with_inputs(py, inputs, run, move |predictor, inputs, run| {
             predict::evaluate(predictor, inputs, &targets, decision, run)
         })?;
-        serde_json::to_string(&found).map_err(|error| error::argument("y", error.to_string()))
+        let text = serde_json::to_string(&found).map_err(|error| error::argument("y", error.to_string()))?;
+        Ok((text, words(&found.log_loss), words(&found.marginals)))
     }
 }
 

@@ -187,6 +187,32 @@ def test_probabilities_are_those_of_enumeration(case: Case) -> None:
         np.testing.assert_allclose(marginals, probabilities @ structures, atol=1e-10)
 
 
+def test_events_are_those_of_enumeration(case: Case) -> None:
+    x = inputs(5, 14)
+    probabilities = np.exp(case.logs(case.model.parameters_, x))
+    structures = np.array(case.found)
+    names = [str(name) for name in case.model.classes_]
+    a, b, c = names[:3]
+    if isinstance(case.model, zhat.LabelRanker):
+        places = np.argsort(structures, axis=1)
+        first, second = places[:, 0] < places[:, 1], places[:, 2] < places[:, 1]
+        cases = {f"{a}>{b}": first, f"{a}>{b}, {c}>{b}": first & second, f"not {a}>{b}": ~first}
+    elif isinstance(case.model, zhat.PartitionPredictor):
+        same = structures[:, 0] == structures[:, 1]
+        other = structures[:, 1] == structures[:, 2]
+        cases = {f"{a}={b}": same, f"{a}={b}={c}": same & other, f"{a}={b},not {b}={c}": same & ~other}
+    else:
+        one, two = structures[:, 0] == 1, structures[:, 1] == 1
+        cases = {a: one, f"{a},{b}": one & two, f"{a},not {b}": one & ~two}
+    for event, holds in cases.items():
+        found, guarantees = case.model.event_log_prob(x, event, return_guarantees=True)
+        np.testing.assert_allclose(np.exp(found), probabilities @ holds, atol=1e-10)
+        assert {own.kind for own in guarantees} == {"exact"}
+        np.testing.assert_array_equal(case.model.event_log_prob(x, event), found)
+    with pytest.raises(zhat.InputError, match="does not know `nobody`"):
+        case.model.event_log_prob(x, "nobody")
+
+
 def test_the_best_structures_are_those_of_enumeration(case: Case) -> None:
     x = inputs(5, 12)
     logs = case.logs(case.model.parameters_, x)
@@ -318,6 +344,19 @@ def test_first_items_and_lists_are_partial_rankings() -> None:
     np.testing.assert_allclose(probabilities.sum(axis=0), 1.0)
 
 
+def mallows_loss(case: Case, theta: np.ndarray, spread: float) -> float:
+    """The objective of Mallows; its orders do not depend on the scale of θ."""
+    u = oracle.with_bias(case.x) @ theta.reshape(3, 4)
+    centre = np.argsort(np.argsort(-u, axis=1), axis=1)
+    places = np.argsort(np.array(case.found), axis=1)
+    distance = sum(
+        ((centre[:, [i]] < centre[:, [j]]) != (places[:, i] < places[:, j])[None]).astype(float)
+        for i, j in combinations(range(4), 2)
+    )
+    loss = oracle.mean_loss(oracle.logs_of_scores(-spread * distance), case.allowed())
+    return loss + PENALTY * float(theta @ theta + spread**2)
+
+
 def test_mallows_is_enumerated() -> None:
     case = Case("plackett-luce")
     model = zhat.LabelRanker(model="mallows", alpha=PENALTY, gap=1e-14, scaling="none").fit(case.x, case.y)
@@ -334,6 +373,16 @@ def test_mallows_is_enumerated() -> None:
         ranks = np.tile(np.argsort(order) + 1, (len(case.x), 1))
         np.testing.assert_allclose(model.log_prob(case.x, ranks), logs[:, k], atol=1e-10)
     np.testing.assert_array_equal(model.predict(case.x), centre + 1)
+    # The objective is that of Mallows. Only that of the centres has a certified minimum.
+    loss = oracle.mean_loss(logs, case.allowed())
+    assert model.objective_ == pytest.approx(loss + PENALTY * float(model.parameters_ @ model.parameters_))
+    assert (model.gap_, model.converged_) == (model.objective_, False)
+    first = zhat.LabelRanker(alpha=PENALTY, gap=1e-14, scaling="none").fit(case.x, case.y)
+    np.testing.assert_array_equal(theta, first.parameters_)
+    assert model.centres_ == (first.objective_, first.gap_, 1.0)
+    assert first.centres_ is None
+    # The fit in two stages is not the minimum of its objective.
+    assert mallows_loss(case, 0.5 * theta, spread) < model.objective_
 
 
 def test_one_label_is_logistic_regression() -> None:

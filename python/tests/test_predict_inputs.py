@@ -313,10 +313,12 @@ def test_sampled_and_online_training(method: str) -> None:
             pairs="all", alpha=0.1, gap=1e-9, method=method, samples=samples, max_iter=steps
         ).fit(X, Y)
     assert model.confidence_ == (0.95 if method == "sampled" else 1.0)
-    # The objective of a sampled run is that of the last point, the gap that of the best one.
-    assert best.objective_ - 1e-12 <= model.objective_ < 3 * np.log(2)  # that of θ = 0
+    # The objective and the gap are those of the returned parameters.
     loss = -model.log_prob(X, Y).mean() + 0.1 * float(model.parameters_ @ model.parameters_)
-    assert loss - best.objective_ <= model.gap_
+    assert model.objective_ == pytest.approx(loss, rel=1e-12)
+    assert model.objective_ == model.history_[-1].objective
+    assert best.objective_ - 1e-12 <= model.objective_ < 3 * np.log(2)  # that of θ = 0
+    assert model.objective_ - best.objective_ <= model.gap_
     assert model.n_iter_ == steps
     assert (model.regret_ is None) == (method == "sampled")
     if model.regret_ is not None:
@@ -324,6 +326,18 @@ def test_sampled_and_online_training(method: str) -> None:
         assert model.regret_.measured <= model.regret_.sample_bound
     with pytest.raises(zhat.InputError, match="plackett-luce has exact gradients only"):
         zhat.LabelRanker(method=method).fit(X, RANKS)
+
+
+def test_online_training_of_partial_rankings_has_no_bound() -> None:
+    """The losses of ties before other items are not convex, so that nothing is proved about the regret."""
+    ranks = np.where(RANKS == 2, 1, RANKS)
+    model = zhat.LabelRanker(partial=True, method="online", samples=0, max_iter=2, alpha=0.1)
+    with pytest.warns(UserWarning, match="certified gap"):
+        model.fit(X, ranks)
+    assert model.regret_ is not None
+    assert model.regret_.confidence == 0.0
+    assert model.regret_.sample_bound == model.regret_.radius_bound == np.inf
+    assert model.gap_ == model.objective_
 
 
 def test_dense_label_graphs_are_sampled() -> None:
@@ -368,15 +382,27 @@ def test_twenty_items_and_elements_are_sampled(kind: str) -> None:
     one = model.predict_structures(x[:1])[0]
     assert one.guarantee.words
     assert one.choice.words
-    table = model.predict_proba(x[:1])[0]
+    tables, errors = model.predict_proba(x[:2], return_guarantees=True)
+    table = tables[0]
     assert table.shape == (20, 20)
+    assert all(error.kind == "exact" or error.low == 0.0 < error.high < 0.2 for error in errors)
+    logs, guarantees = model.log_prob(x, y, return_guarantees=True)
+    assert len(guarantees) == 6
+    for log, own in zip(logs, guarantees, strict=True):
+        assert own.kind == "exact" or own.low <= log <= own.high
+        assert own.kind == "exact" or own.confidence >= 0.99
+    found = model.evaluate(x, y)
+    loss = found.measures["log_loss"]
+    assert loss == pytest.approx(-logs.mean(), abs=0.5)
+    assert found.log_loss.kind == "exact" or found.log_loss.low <= loss <= found.log_loss.high
+    assert found.marginals_error.words
     if kind == "ranking":
         np.testing.assert_allclose(table + table.T + np.eye(20), 1)
         assert table[0, 19] > 0.5
     else:
         np.testing.assert_allclose(table, table.T)
         assert table[0, 4] > table[0, 5]
-    assert (model.log_prob(x, y) < 0).all()
+    assert (logs < 0).all()
     assert model.sample(x[:1], 3).shape[-1] == 20
 
 

@@ -27,7 +27,16 @@ SHAPE = "predicts ranks, one column per item, also if it is trained on the first
 EXPECTED = {"LabelRanker": {"check_estimator_sparse_array": SHAPE, "check_estimator_sparse_matrix": SHAPE}}
 
 
-@checked([zhat.LabelSetClassifier(), zhat.HierarchyClassifier(), zhat.LabelRanker(partial=True)], EXPECTED)
+# The checks of PartitionPredictor are in test_sklearn.py.
+@checked(
+    [
+        zhat.LabelSetClassifier(),
+        zhat.HierarchyClassifier(),
+        zhat.LabelRanker(),
+        zhat.LabelRanker(partial=True),
+    ],
+    EXPECTED,
+)
 def test_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 

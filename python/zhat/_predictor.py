@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,25 @@ class Regret(NamedTuple):
     """The regret of online training after its `steps`, at most `measured`, and bounds on it.
 
     `sample_bound` holds with this `confidence` for gradients from samples, `radius_bound` for any gradients
-    with the certified radii. `measured` is NaN where log Z is out of reach.
+    with the certified radii. Both are infinite if the losses are not convex, as those of partial rankings,
+    and not certified if `confidence` is 0. `measured` is NaN where log Z is out of reach.
     """
 
     steps: int
     measured: float
     sample_bound: float
     radius_bound: float
+    confidence: float
+
+
+class Centres(NamedTuple):
+    """The first stage of a fit of Mallows: the objective of the Plackett–Luce fit of its centres.
+
+    The objective is at most `gap` above its minimum, with this `confidence`.
+    """
+
+    objective: float
+    gap: float
     confidence: float
 
 
@@ -89,12 +101,15 @@ class Evaluation(Tabular):
     """Measures of predictions by name, and the reliability of the probabilities, a table of `Bin`s.
 
     `to_pandas` and `to_polars` return the reliability table. Its limits of the observed shares are Wilson's
-    95% intervals.
+    95% intervals. `log_loss` is the guarantee of the log-loss, and `marginals_error` that of the largest
+    error of the probabilities in the reliability table: exact, or bounds where exact sums are out of reach.
     """
 
     rows: int
     measures: dict[str, float]
     reliability: tuple[Bin, ...]
+    log_loss: Guarantee = EXACT
+    marginals_error: Guarantee = EXACT
 
     def _columns(self) -> Columns:
         return {name: [getattr(one, name) for one in self.reliability] for name in Bin._fields}
@@ -145,6 +160,7 @@ class StructuredPredictor(Estimator):
     n_iter_: int
     history_: list[Step]
     regret_: Regret | None
+    centres_: Centres | None
     exact_: bool
     _binary: bool
     _predictor: _zhat.Predictor
@@ -268,6 +284,7 @@ class StructuredPredictor(Estimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.alpha_, _, self.objective_, self.gap_, self.confidence_ = native.training
+        self.centres_ = None if native.centres is None else Centres(*native.centres)
         self.exact_ = native.exact
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -318,10 +335,7 @@ class StructuredPredictor(Estimator):
     ) -> list[Prediction]:
         structures, logs, guarantees = found
 
-        def promised(figures: str, words: str) -> Guarantee:
-            return Guarantee(words=words, **json.loads(figures))
-
-        promises = [(promised(*own), promised(*choice)) for own, choice in guarantees]
+        promises = [(_promised(*own), _promised(*choice)) for own, choice in guarantees]
         each = promises or [(EXACT, EXACT)] * len(logs)
         return [
             Prediction(self._shown(structure), float(log), own, choice)
@@ -335,19 +349,72 @@ class StructuredPredictor(Estimator):
         all_rows = iter(self._predictions(found))
         return [[next(all_rows) for _ in range(count)] for count in counts]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Marginal probabilities; see the class for their meaning."""
-        native = self._fitted()
-        found = native.marginals(self._inputs(X).native, self._run())
-        if self._binary:
-            return np.column_stack([1.0 - found, found]) if len(self.classes_) == 2 else np.ones_like(found)
-        return found
+    @overload
+    def predict_proba(self, X: Any, return_guarantees: Literal[False] = False) -> NDArray[np.float64]: ...
 
-    def log_prob(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """The log-probability of the given structure of every row, ln p(y | x)."""
+    @overload
+    def predict_proba(
+        self, X: Any, return_guarantees: Literal[True]
+    ) -> tuple[NDArray[np.float64], list[Guarantee]]: ...
+
+    def predict_proba(
+        self, X: Any, return_guarantees: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], list[Guarantee]]:
+        """Marginal probabilities; see the class for their meaning.
+
+        With `return_guarantees`, also the guarantee of every row: exact, or bounds on the largest error of
+        its probabilities where exact sums are out of reach.
+        """
+        native = self._fitted()
+        found, guarantees = native.marginals(self._inputs(X).native, self._run())
+        if self._binary:
+            found = np.column_stack([1.0 - found, found]) if len(self.classes_) == 2 else np.ones_like(found)
+        return (found, _promises(guarantees, len(found))) if return_guarantees else found
+
+    @overload
+    def log_prob(self, X: Any, y: Any, return_guarantees: Literal[False] = False) -> NDArray[np.float64]: ...
+
+    @overload
+    def log_prob(
+        self, X: Any, y: Any, return_guarantees: Literal[True]
+    ) -> tuple[NDArray[np.float64], list[Guarantee]]: ...
+
+    def log_prob(
+        self, X: Any, y: Any, return_guarantees: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], list[Guarantee]]:
+        """The log-probability of the given structure of every row, ln p(y | x).
+
+        With `return_guarantees`, also the guarantee of every row: exact, or bounds on the log-probability
+        where exact sums are out of reach.
+        """
         native = self._fitted()
         inputs, observed = self._against(X, y)
-        return native.log_probabilities(inputs.native, observed.native, self._run())
+        found, guarantees = native.log_probabilities(inputs.native, observed.native, self._run())
+        return (found, _promises(guarantees, len(found))) if return_guarantees else found
+
+    @overload
+    def event_log_prob(
+        self, X: Any, event: str, return_guarantees: Literal[False] = False
+    ) -> NDArray[np.float64]: ...
+
+    @overload
+    def event_log_prob(
+        self, X: Any, event: str, return_guarantees: Literal[True]
+    ) -> tuple[NDArray[np.float64], list[Guarantee]]: ...
+
+    def event_log_prob(
+        self, X: Any, event: str, return_guarantees: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], list[Guarantee]]:
+        """The log-probability of an event for every row, such as a partial order.
+
+        `event` has conditions, separated by commas: `"tea>milk"` (tea before milk; also `"tea>milk>juice"`)
+        for rankings, `"a=b"` (in one block) for partitions, and names of labels or nodes that are chosen.
+        `not` before a condition negates it. `return_guarantees` is that of `log_prob`.
+        """
+        native = self._fitted()
+        conditions = text("event", event)
+        found, guarantees = native.event_log_probabilities(self._inputs(X).native, conditions, self._run())
+        return (found, _promises(guarantees, len(found))) if return_guarantees else found
 
     def sample(self, X: Any, count: int = 1) -> NDArray[Any]:
         """Independent exact samples: an array of rows × `count` structures in the form of `y`."""
@@ -365,12 +432,14 @@ class StructuredPredictor(Estimator):
         native = self._fitted()
         chosen = None if decision is None else self._check_decision(decision)
         inputs, observed = self._against(X, y)
-        found = json.loads(native.evaluate(inputs.native, observed.native, chosen, self._run()))
+        figures, *promises = native.evaluate(inputs.native, observed.native, chosen, self._run())
+        found = json.loads(figures)
         bins = tuple(
             Bin(*(one[name] for name in ("from", "to", "count", "predicted", "observed", "low", "high")))
             for one in found["reliability"]
         )
-        return Evaluation(found["rows"], dict(found["measures"]), bins)
+        log_loss, error = (_promised(*own) for own in promises)
+        return Evaluation(found["rows"], dict(found["measures"]), bins, log_loss, error)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose whole structure is predicted, by weight if there are weights."""
@@ -431,6 +500,16 @@ class StructuredPredictor(Estimator):
         if "_predictor" in state:
             state = {**state, "_predictor": _zhat.Predictor.from_bytes(state["_predictor"])}
         self.__dict__.update(state)
+
+
+def _promised(figures: str, words: str) -> Guarantee:
+    """A guarantee from its JSON object and in words."""
+    return Guarantee(words=words, **json.loads(figures))
+
+
+def _promises(guarantees: list[tuple[str, str]], rows: int) -> list[Guarantee]:
+    """The guarantee of every row; none are given if all are exact."""
+    return [_promised(*own) for own in guarantees] or [EXACT] * rows
 
 
 def row_weights(weights: Any, rows: int) -> list[float] | None:

@@ -251,11 +251,14 @@ def label_sets(y: Any, classes: NDArray[Any] | None, one_dimensional: bool) -> O
 
 
 def rankings(y: Any, classes: NDArray[Any] | None, partial: bool) -> Observed:
-    """Rankings: a matrix of ranks, one order of items per row, or the first item of every row."""
+    """Rankings: a matrix of ranks, one order of items per row, or the first item of every row.
+
+    A vector of first items is partial in any case.
+    """
     y = array_like(y)
     rows = named_rows(y)
     if rows is None and not hasattr(y, "columns") and np.ndim(y) == 1:
-        rows = [[plain(item)] for item in y]
+        rows, partial = [[plain(item)] for item in y], True
         gap = next((i for i, row in enumerate(rows) if _is_missing(row[0])), None)
         if gap is not None:
             raise InputError(f"Input y contains NaN. It is in row {gap}")

@@ -24,15 +24,17 @@ class LabelRanker(StructuredPredictor):
     `y` is a matrix of ranks with one column per item, 1 for the first; a frame names the items. With
     `partial=True`, items with equal ranks are tied (their order is not observed) and NaN is an item without
     a rank (its place is not observed). `y` can also have one list of items per row, best first, with the
-    items that are not in the list behind all others, or only the first item of every row. `predict` returns
-    ranks, `predict_proba` the probability that item i comes before item j, an array of rows × items ×
-    items, `score` the mean of Kendall's τ. `log_prob` accepts partial rankings: it is the log-probability
-    of all orders that agree with them.
+    items that are not in the list behind all others. A vector `y` has only the first item of every row, which
+    needs no `partial=True`. `predict` returns ranks, `predict_proba` the probability that item i comes before
+    item j, an array of rows × items × items, `score` the mean of Kendall's τ. `log_prob` accepts partial
+    rankings: it is the log-probability of all orders that agree with them.
 
     - `model`: "plackett-luce" (one score per item; any number of items), "precedence" (one score per pair
       of items), "positions" (one score per item and position), or "mallows" (Kendall distance from the
       order of a Plackett–Luce predictor). "precedence" and "positions" are exact up to 16 items; more need
-      `method="sampled"`.
+      `method="sampled"`. "mallows" is fitted in two stages: `centres_` has the objective, certified gap and
+      confidence of the Plackett–Luce fit. The spread is then the best for these orders, and `objective_` is
+      that of both together. It is not convex, so that `gap_` is `objective_` itself.
     - `decision`: "most-probable", or "kendall" for the order of largest expected τ.
 
     The other parameters and the attributes are those of `LabelSetClassifier`; `classes_` are the items.

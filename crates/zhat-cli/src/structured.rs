@@ -12,8 +12,8 @@ use zhat::learn::predict::file::{
     read_predictor, read_predictor_checkpoint, write_predictor, write_predictor_checkpoint,
 };
 use zhat::learn::predict::{
-    Bin, Decision, Encoding, Evaluation, Examples, Form, Fourier, Learning, Method, Predictor, RankingModel,
-    ReadOptions, Recipe, Regret, Scaling, Space, Training, evaluate, folds, read_examples,
+    Bin, Decision, Encoding, Evaluation, Examples, Form, Fourier, Guaranteed, Learning, Method, Predictor,
+    RankingModel, ReadOptions, Recipe, Regret, Scaling, Space, Training, evaluate, folds, read_examples,
 };
 use zhat::{Error, Result, Run};
 
@@ -191,7 +191,8 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         Ok(true)
     })?;
     drop(attention);
-    if predictor.training().gap == f64::INFINITY {
+    let training = predictor.training();
+    if training.gap == f64::INFINITY {
         let Some(time) = run.time() else { return Err(Error::Interrupted) };
         return Err(Error::OverBudget {
             needs: "training did not finish its first step in time".into(),
@@ -203,7 +204,6 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         write_predictor_checkpoint(now, path)?;
     }
     write_atomically(&arguments.output, |out| write_predictor(&predictor, out))?;
-    let training = predictor.training();
     let seconds = started.elapsed().as_secs_f64();
     let converged = training.gap <= arguments.recipe.gap;
     let pairs = match predictor.form() {
@@ -218,6 +218,12 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
             "objective": json_number(training.objective), "gap": json_number(training.gap),
             "confidence": training.confidence, "certified": training.confidence > 0.0, "converged": converged, "seed": run.seed(), "seconds": seconds,
         });
+        if let Some(centres) = &training.centres {
+            members["centres"] = json!({
+                "objective": json_number(centres.objective), "gap": json_number(centres.gap),
+                "confidence": centres.confidence, "converged": centres.gap <= arguments.recipe.gap,
+            });
+        }
         if let Some(regret) = &regret {
             members["regret"] = json!({
                 "steps": regret.steps, "measured": json_number(measured(regret, training)),
@@ -228,14 +234,11 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         output::print_object("structured train", members)?;
         return Ok(output::ended());
     }
-    let certified = if training.confidence == 0.0 {
-        "by an estimate from approximate samples, not certified".into()
-    } else if training.confidence < 1.0 {
-        format!("at confidence {}", training.confidence)
-    } else {
-        "certified".into()
+    let late = |gap: f64| if gap <= arguments.recipe.gap { "" } else { " (not yet the requested gap)" };
+    let above = |value: f64, gap: f64, confidence: f64| {
+        let certified = certified(confidence);
+        format!("{}, at most {gap:.1e} above its minimum, {certified}{}", objective(value), late(gap))
     };
-    let late = if converged { "" } else { " (not yet the requested gap)" };
     let mut facts = vec![
         ("data", format!("{} rows, {} inputs", training.rows, predictor.encoder().width())),
         ("model", model(&predictor, pairs)),
@@ -244,28 +247,19 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         let each = candidates.iter().map(|one| format!("{} {:.4}", one.lambda, one.log_loss));
         facts.push(("log-loss by λ", each.collect::<Vec<_>>().join(", ")));
     }
-    facts.extend([
-        ("λ", training.lambda.to_string()),
-        (
-            "objective",
-            format!(
-                "{}, at most {:.1e} above its minimum, {certified}{late}",
-                objective(training.objective),
-                training.gap
-            ),
-        ),
-    ]);
+    facts.push(("λ", training.lambda.to_string()));
+    if let Some(centres) = &training.centres {
+        facts.push(("centres", above(centres.objective, centres.gap, centres.confidence)));
+        let known = "the spread is the best for these centres; no bound on the joint minimum except 0";
+        facts.push(("objective", format!("{}; {known}", objective(training.objective))));
+    } else if training.confidence == 1.0 && training.gap == training.objective {
+        let known = "not convex, so that no bound on its minimum except 0 is known";
+        facts.push(("objective", format!("{}; {known}", objective(training.objective))));
+    } else {
+        facts.push(("objective", above(training.objective, training.gap, training.confidence)));
+    }
     if let Some(regret) = &regret {
-        let known = measured(regret, training);
-        let measured =
-            if known.is_finite() { format!("at most {known:.4} measured, ") } else { String::new() };
-        let bound = format!(
-            "bound {:.4} at confidence {}; {} steps",
-            regret.sample_bound(),
-            regret.confidence(),
-            regret.steps
-        );
-        facts.push(("regret", measured + &bound));
+        facts.push(("regret", regret_in_words(regret, training)));
     }
     facts.extend([
         ("training", format!("{steps} steps, {}", units::seconds(seconds))),
@@ -273,6 +267,31 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     ]);
     output::print(&output::facts(&facts))?;
     Ok(output::ended())
+}
+
+/// The guarantee of a gap, by its confidence.
+fn certified(confidence: f64) -> String {
+    if confidence == 0.0 {
+        "by an estimate from approximate samples, not certified".into()
+    } else if confidence < 1.0 {
+        format!("at confidence {confidence}")
+    } else {
+        "certified".into()
+    }
+}
+
+/// The measured regret and its bound, with the number of steps.
+fn regret_in_words(regret: &Regret, training: &Training) -> String {
+    let known = measured(regret, training);
+    let measured = if known.is_finite() { format!("at most {known:.4} measured, ") } else { String::new() };
+    let bound = if !regret.is_convex() {
+        "no bound, since the losses are not convex".into()
+    } else if regret.confidence() == 0.0 {
+        format!("bound {:.4} not certified, since samples are approximate", regret.sample_bound())
+    } else {
+        format!("bound {:.4} at confidence {}", regret.sample_bound(), regret.confidence())
+    };
+    format!("{measured}{bound}; {} steps", regret.steps)
 }
 
 /// The objective as text; it is not known where log Z is out of reach.
@@ -343,7 +362,7 @@ fn guarantee(predictor: &Predictor) -> Value {
         true => json!({"kind": "exact"}),
         false => json!({
             "kind": "heuristic",
-            "reason": "exact sums are out of reach; predictions state their own guarantees",
+            "reason": "exact sums are out of reach; predictions and probabilities state their own guarantees",
         }),
     }
 }
@@ -351,6 +370,7 @@ fn guarantee(predictor: &Predictor) -> Value {
 fn predict(arguments: &PredictArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
     let predictor = read_predictor(&arguments.model)?;
+    let conditions = arguments.event.as_deref().map(|text| predictor.event(text)).transpose()?;
     let examples = read(&arguments.data, predictor.space(), Some(&predictor))?;
     let inputs = predictor.inputs(&examples, &run)?;
     let predictions = match arguments.best {
@@ -361,6 +381,10 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
         }
     };
     let marginals = if arguments.marginals { Some(predictor.marginals(&inputs, &run)?) } else { None };
+    let happens = match &conditions {
+        Some(conditions) => Some(predictor.event_log_probabilities(&inputs, conditions, &run)?),
+        None => None,
+    };
     let events = events(&predictor);
     if arguments.budget.json {
         let rows: Vec<Value> = predictions
@@ -383,8 +407,18 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
                     .collect();
                 let mut object = json!({"line": examples.lines[row], "predictions": each});
                 if let Some(marginals) = &marginals {
-                    let own = events.iter().map(|(name, at)| (name.clone(), json!(marginals[row][*at])));
+                    let own =
+                        events.iter().map(|(name, at)| (name.clone(), json!(marginals[row].value[*at])));
                     object["marginals"] = Value::Object(own.collect());
+                    if !predictor.is_exact() {
+                        object["marginals_error"] = marginals[row].guarantee.to_json();
+                    }
+                }
+                if let Some(happens) = &happens {
+                    let own = &happens[row];
+                    object["event"] = json!({
+                        "log_probability": json_number(own.value), "guarantee": own.guarantee.to_json(),
+                    });
                 }
                 object
             })
@@ -403,6 +437,12 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
     }
     if marginals.is_some() {
         events.iter().for_each(|(name, _)| text += &format!(",{}", cell(name)));
+        if !predictor.is_exact() {
+            text += ",marginals_error";
+        }
+    }
+    if happens.is_some() {
+        text += if predictor.is_exact() { ",event" } else { ",event,event_log_guarantee" };
     }
     text.push('\n');
     for (row, found) in predictions.iter().enumerate() {
@@ -417,7 +457,16 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
                 words.iter().for_each(|words| text += &format!(",{}", cell(words)));
             }
             if let Some(marginals) = &marginals {
-                events.iter().for_each(|(_, at)| text += &format!(",{}", marginals[row][*at]));
+                events.iter().for_each(|(_, at)| text += &format!(",{}", marginals[row].value[*at]));
+                if !predictor.is_exact() {
+                    text += &format!(",{}", cell(&marginals[row].guarantee.to_string()));
+                }
+            }
+            if let Some(happens) = &happens {
+                text += &format!(",{}", happens[row].value.exp());
+                if !predictor.is_exact() {
+                    text += &format!(",{}", cell(&happens[row].guarantee.to_string()));
+                }
             }
             text.push('\n');
         }
@@ -435,6 +484,14 @@ fn measures(evaluation: &Evaluation) -> String {
     let facts: Vec<(&str, String)> =
         evaluation.measures.iter().map(|(name, value)| (name.as_str(), format!("{value:.4}"))).collect();
     output::facts(&facts)
+}
+
+/// The guarantees of the log-loss and of the probabilities of single labels, nodes or pairs.
+fn promises(evaluation: &Evaluation) -> String {
+    output::facts(&[
+        ("log-loss", evaluation.log_loss.to_string()),
+        ("error of the probabilities", evaluation.marginals.to_string()),
+    ])
 }
 
 fn reliability(bins: &[Bin]) -> String {
@@ -490,24 +547,35 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
         let mut members = json!({
             "rows": found.rows, "measures": named, "reliability": found.reliability,
             "guarantee": guarantee(&predictor),
+            "guarantees": {"log_loss": found.log_loss.to_json(), "marginals_error": found.marginals.to_json()},
         });
         if let Some(logs) = &logs {
-            let each = examples.lines.iter().zip(logs);
-            let each: Vec<Value> =
-                each.map(|(line, log)| json!({"line": line, "log_probability": json_number(*log)})).collect();
-            members["lines"] = each.into();
+            let object = |(line, log): (&usize, &Guaranteed<f64>)| {
+                let mut object = json!({"line": line, "log_probability": json_number(log.value)});
+                if !predictor.is_exact() {
+                    object["guarantee"] = log.guarantee.to_json();
+                }
+                object
+            };
+            members["lines"] = examples.lines.iter().zip(logs).map(object).collect();
         }
         output::print_object("structured eval", members)?;
         return Ok(Exit::Answered);
     }
-    let text = format!("{}\n{}", measures(&found), reliability(&found.reliability));
+    let promised = if predictor.is_exact() { String::new() } else { format!("\n{}", promises(&found)) };
+    let text = format!("{}{promised}\n{}", measures(&found), reliability(&found.reliability));
     match logs {
         None => output::print(&text)?,
         Some(logs) => {
-            let each = examples.lines.iter().zip(&logs).map(|(line, log)| format!("{line},{log}\n"));
-            output::print(
-                &std::iter::once("line,log_probability\n".to_owned()).chain(each).collect::<String>(),
-            )?;
+            let more = |log: &Guaranteed<f64>| match predictor.is_exact() {
+                true => String::new(),
+                false => format!(",{}", cell(&log.guarantee.to_string())),
+            };
+            let line =
+                |(line, log): (&usize, &Guaranteed<f64>)| format!("{line},{}{}\n", log.value, more(log));
+            let header = if predictor.is_exact() { "" } else { ",guarantee" };
+            let each: String = examples.lines.iter().zip(&logs).map(line).collect();
+            output::print(&format!("line,log_probability{header}\n{each}"))?;
             eprint!("{text}");
         }
     }

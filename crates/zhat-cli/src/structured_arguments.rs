@@ -197,6 +197,10 @@ pub struct PredictArguments {
     /// of elements in one block
     #[arg(long)]
     pub marginals: bool,
+    /// Also print the probability of an event, conditions separated by commas: a>b (item a before b; also a>b>c), a=b
+    /// (elements in one block), or the name of a label or node that is chosen; `not` before a condition negates it
+    #[arg(long, value_name = "EVENT")]
+    pub event: Option<String>,
     /// Output file, or - for stdout
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,

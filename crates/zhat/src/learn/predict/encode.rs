@@ -242,9 +242,11 @@ impl Encoder {
         let width = self.width();
         if !self.sparse {
             let all = self.width + if self.fourier.is_some() { width } else { 0 };
-            run.require_memory("encoding", 16.0 * rows as f64 * (all + 1) as f64)?;
+            run.require_memory("encoding", 8.0 * rows as f64 * (all + 1) as f64)?;
         }
         let mut failure = None;
+        // Without Fourier features every row ends with its bias, so that there is only one copy.
+        let stride = self.width + usize::from(self.fourier.is_none());
         let (mut made, mut dense) = (SparseRows::new(self.width, self.unit), Vec::new());
         if self.sparse {
             let most = match &examples.cells {
@@ -253,10 +255,10 @@ impl Encoder {
             };
             made.reserve(rows, most);
         } else {
-            dense = vec![0.0; rows * self.width];
+            dense = vec![0.0; rows * stride];
             // A column that is centred has a value for the zeros that sparse rows leave out.
             if let Cells::Sparse { .. } = examples.cells {
-                for row in dense.chunks_exact_mut(self.width.max(1)) {
+                for row in dense.chunks_exact_mut(stride.max(1)) {
                     for code in self.codes.iter().filter(|code| code.column.levels.is_none()) {
                         row[code.first] = -code.shift * code.scale;
                     }
@@ -273,7 +275,7 @@ impl Encoder {
                 if self.sparse {
                     made.push(row, column, number);
                 } else {
-                    dense[row * self.width + column] = number;
+                    dense[row * stride + column] = number;
                 }
             };
             let levels = code.column.levels.as_deref();
@@ -318,13 +320,15 @@ impl Encoder {
         }
         if self.unit {
             let norm = |square: f64| if square > 0.0 { square.sqrt() } else { 1.0 };
-            for row in dense.chunks_exact_mut(self.width.max(1)) {
+            for row in dense.chunks_exact_mut(stride.max(1)) {
+                let row = &mut row[..self.width];
                 let norm = norm(row.iter().map(|x| x * x).sum());
                 row.iter_mut().for_each(|x| *x /= norm);
             }
         }
         let Some((fourier, gamma)) = self.fourier else {
-            return if self.width == 0 { Ok(Inputs::bias(rows)) } else { Inputs::dense(self.width, &dense) };
+            dense.iter_mut().skip(self.width).step_by(stride).for_each(|bias| *bias = 1.0);
+            return Inputs::dense_with_bias(self.width, dense);
         };
         let features = run.install(|| fourier_features(&fourier, gamma, self.width, &dense, rows));
         Inputs::dense(width, &features)

@@ -163,7 +163,7 @@ pub fn read_predictor_checkpoint(path: &Path) -> Result<PredictorCheckpoint> {
     let size = point.len();
     let search = if tensors.has("average") {
         let average = tensors.take_shaped("average", &[size], "[n]")?;
-        let sums = rest.sums.unwrap_or_else(|| Regret::new(&rest.how));
+        let sums = rest.sums.unwrap_or_else(|| Regret::new(&rest.how, false));
         Search::Online { point, average, noisy: rest.noisy, sums }
     } else if tensors.has("ahead") {
         let ahead = tensors.take_shaped("ahead", &[size], "[n]")?;

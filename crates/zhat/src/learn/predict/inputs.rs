@@ -43,13 +43,20 @@ impl Inputs {
             let message = format!("{} numbers make no rows of {columns}", numbers.len());
             return Err(Error::argument("inputs", message));
         }
-        finite(numbers, |at| (at / columns.max(1), at % columns.max(1)))?;
         let mut values = Vec::with_capacity(rows * (columns + 1));
         for row in numbers.chunks_exact(columns.max(1)) {
             values.extend_from_slice(row);
             values.push(1.0);
         }
-        Ok(Inputs { rows, columns: columns + 1, values: Numbers::Dense(values), weights: None })
+        Inputs::dense_with_bias(columns, values)
+    }
+
+    /// Dense inputs, in which every row already ends with a 1.
+    pub(crate) fn dense_with_bias(columns: usize, values: Vec<f64>) -> Result<Self> {
+        let width = columns + 1;
+        finite(&values, |at| (at / width, at % width))?;
+        let rows = values.len() / width;
+        Ok(Inputs { rows, columns: width, values: Numbers::Dense(values), weights: None })
     }
 
     /// Only a bias, for data without inputs.

@@ -10,10 +10,11 @@
 //! The area under precision–recall is that of all pairs of row and label at once: Σ (Rₙ − Rₙ₋₁)·Pₙ over the
 //! distinct probabilities.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::data::Space;
-use super::{Decision, Inputs, Prediction, Predictor, Ranks, Targets};
+use super::{Decision, Guaranteed, Inputs, Prediction, Predictor, Ranks, Targets};
+use crate::answer::Guarantee;
 use crate::error::{Error, Result};
 use crate::run::Run;
 
@@ -21,6 +22,8 @@ use crate::run::Run;
 const BINS: usize = 10;
 /// Quantile of the normal distribution for 95% limits.
 const QUANTILE: f64 = 1.959_963_984_540_054;
+/// Probability that the guarantee of the log-loss, or of all marginals, fails.
+const FAILURE: f64 = 0.01;
 
 /// One bin of a reliability table: events whose predicted probability is in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,7 +45,7 @@ pub struct Bin {
 }
 
 /// The measures of a predictor on a data set.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
     /// The number of rows.
     pub rows: usize,
@@ -50,6 +53,17 @@ pub struct Evaluation {
     pub measures: Vec<(String, f64)>,
     /// The reliability of the probabilities of single labels, nodes, pairs of items or pairs of elements.
     pub reliability: Vec<Bin>,
+    /// The guarantee of the log-loss.
+    #[serde(serialize_with = "as_json")]
+    pub log_loss: Guarantee,
+    /// The guarantee of the probabilities in the reliability table and in the area under precision–recall: exact,
+    /// or bounds on the largest error of all of them.
+    #[serde(serialize_with = "as_json")]
+    pub marginals: Guarantee,
+}
+
+fn as_json<S: Serializer>(guarantee: &Guarantee, into: S) -> std::result::Result<S::Ok, S::Error> {
+    guarantee.to_json().serialize(into)
 }
 
 impl Evaluation {
@@ -75,12 +89,18 @@ pub fn evaluate(
     if targets.rows() == 0 {
         return Err(Error::argument("targets", "there are no rows to evaluate"));
     }
-    let logs = predictor.log_probabilities(inputs, targets, run)?;
-    let marginals = predictor.marginals(inputs, run)?;
+    // The guarantees of all rows hold together.
+    let failure = FAILURE / targets.rows() as f64;
+    let logs = predictor.log_probabilities_with(inputs, targets, failure, run)?;
+    let (marginals, radii): (Vec<Vec<f64>>, Vec<Guarantee>) = predictor
+        .marginals_with(inputs, failure, run)?
+        .into_iter()
+        .map(|row| (row.value, row.guarantee))
+        .unzip();
     let whole = predictor.predict(inputs, decision.unwrap_or(Decision::MostProbable), run)?;
     let mut measures: Vec<(String, f64)> = Vec::new();
     let mut put = |name: &str, value: f64| measures.push((name.into(), value));
-    put("log_loss", -logs.iter().sum::<f64>() / logs.len() as f64);
+    put("log_loss", -logs.iter().map(|log| log.value).sum::<f64>() / logs.len() as f64);
     let exact =
         (0..targets.rows()).filter(|&row| targets.structure(row).as_ref() == Some(&whole[row].structure));
     let accuracy = exact.count() as f64 / targets.rows() as f64;
@@ -145,7 +165,65 @@ pub fn evaluate(
             put("rand_index", agreed / f64::max(all, 1.0));
         }
     }
-    Ok(Evaluation { rows: targets.rows(), measures, reliability: reliability(&events) })
+    Ok(Evaluation {
+        rows: targets.rows(),
+        measures,
+        reliability: reliability(&events),
+        log_loss: mean_loss(&logs),
+        marginals: largest_error(&radii),
+    })
+}
+
+/// Intervals of some numbers that hold together, and their confidence. If there are none, the guarantee of what is
+/// computed from the numbers: exact or heuristic.
+type Joint = std::result::Result<(Vec<(f64, f64)>, f64), Guarantee>;
+
+fn joint<'a>(each: impl Iterator<Item = (f64, &'a Guarantee)>) -> Joint {
+    let (mut ends, mut failure, mut exact) = (Vec::new(), 0.0, true);
+    for (value, guarantee) in each {
+        match guarantee {
+            Guarantee::Exact => ends.push((value, value)),
+            Guarantee::Bounds { low, high, confidence } => {
+                ends.push((*low, *high));
+                (failure, exact) = (failure + (1.0 - confidence), false);
+            }
+            other => return Err(other.clone()),
+        }
+    }
+    if exact {
+        return Err(Guarantee::Exact);
+    }
+    // Without the rounding errors of the sum.
+    let confidence = ((1.0 - failure) * 1e12).round() / 1e12;
+    if confidence <= 0.0 {
+        let reason = format!("the guarantees of {} rows do not hold together", ends.len());
+        return Err(Guarantee::Heuristic { reason });
+    }
+    Ok((ends, confidence))
+}
+
+/// The guarantee of the mean of −ln p over rows.
+fn mean_loss(logs: &[Guaranteed<f64>]) -> Guarantee {
+    let rows = logs.len() as f64;
+    match joint(logs.iter().map(|log| (log.value, &log.guarantee))) {
+        Ok((ends, confidence)) => Guarantee::Bounds {
+            low: -ends.iter().map(|(_, high)| high).sum::<f64>() / rows,
+            high: -ends.iter().map(|(low, _)| low).sum::<f64>() / rows,
+            confidence,
+        },
+        Err(guarantee) => guarantee,
+    }
+}
+
+/// The guarantee of the largest error of all rows.
+fn largest_error(radii: &[Guarantee]) -> Guarantee {
+    match joint(radii.iter().map(|own| (0.0, own))) {
+        Ok((ends, confidence)) => {
+            let high = ends.iter().map(|(_, high)| *high).fold(0.0, f64::max);
+            Guarantee::Bounds { low: 0.0, high, confidence }
+        }
+        Err(guarantee) => guarantee,
+    }
 }
 
 /// The place of every item, from 1.
@@ -308,5 +386,21 @@ mod tests {
         assert_eq!((bins.len(), bins[0].count, bins[0].observed, bins[1].count), (2, 2, 0.5, 1));
         assert!(bins[0].low > 0.0 && bins[0].low < 0.5 && bins[0].high > 0.5 && bins[1].high == 1.0);
         assert_eq!((f1((0.0, 1.0, 2.0)), f1((1.0, 0.0, 0.0))), (0.0, 1.0));
+    }
+
+    #[test]
+    fn guarantees_of_rows_are_combined() {
+        let exact = |value: f64| Guaranteed { value, guarantee: Guarantee::Exact };
+        let bounds = |low: f64, high: f64, confidence: f64| Guarantee::Bounds { low, high, confidence };
+        let within = Guaranteed { value: -2.0, guarantee: bounds(-3.0, -1.5, 0.75) };
+        assert_eq!(mean_loss(&[exact(-1.0), exact(-2.0)]), Guarantee::Exact);
+        assert_eq!(mean_loss(&[exact(-1.0), within.clone()]), bounds(1.25, 2.0, 0.75));
+        assert_eq!(mean_loss(&[within.clone(), within.clone()]), bounds(1.5, 3.0, 0.5));
+        let many = mean_loss(&vec![within; 4]);
+        assert!(matches!(&many, Guarantee::Heuristic { reason } if reason.contains("4 rows")), "{many:?}");
+        let radii = [bounds(0.0, 0.02, 0.875), Guarantee::Exact, bounds(0.0, 0.03, 0.875)];
+        assert_eq!(largest_error(&radii), bounds(0.0, 0.03, 0.75));
+        let reason = Guarantee::Heuristic { reason: "approximate".into() };
+        assert_eq!(largest_error(&[radii[0].clone(), reason.clone()]), reason);
     }
 }

@@ -44,7 +44,7 @@ pub use encode::{Encoder, Encoding, Fourier, Scaling};
 pub use form::Form;
 pub use inputs::Inputs;
 pub use measures::{Bin, Evaluation, area, evaluate, kendall, reliability, spearman};
-pub use predictor::{Decision, Prediction, Predictor, Training};
+pub use predictor::{Centres, Decision, Guaranteed, Prediction, Predictor, Training};
 pub use recipe::{Candidate, RankingModel, Recipe, folds, others};
 pub use targets::{Blocks, Ranks, Sets, Targets};
 pub use train::{Learning, Method, PredictorCheckpoint, PredictorProgress, Regret, Trained, train};

@@ -1,5 +1,6 @@
 //! A trained predictor: inputs of a file in, distributions over structures out.
 
+mod event;
 mod queries;
 mod row;
 
@@ -30,6 +31,20 @@ pub struct Training {
     /// Upper bound on the distance of the objective from its minimum.
     pub gap: f64,
     /// The confidence of the gap: 1 if it is certain, 0 if it is an estimate that is not certified.
+    pub confidence: f64,
+    /// For Mallows: the fit of the Plackett–Luce model whose orders are the centres.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub centres: Option<Centres>,
+}
+
+/// The first stage of a fit of the model of Mallows: that of its centres by the objective of Plackett and Luce.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Centres {
+    /// The objective of Plackett and Luce.
+    pub objective: f64,
+    /// Upper bound on the distance of this objective from its minimum.
+    pub gap: f64,
+    /// The confidence of this gap.
     pub confidence: f64,
 }
 
@@ -72,6 +87,15 @@ pub struct Prediction {
     /// in ln p for the most probable structures, otherwise in the expected loss: the share of wrong labels for
     /// Hamming, 1 − F1 for F1, 1 − τ for Kendall.
     pub choice: Guarantee,
+}
+
+/// A value with its guarantee.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guaranteed<T> {
+    /// The value.
+    pub value: T,
+    /// Its guarantee: exact, or bounds on the value. For the probabilities of a row, bounds on the largest error.
+    pub guarantee: Guarantee,
 }
 
 /// The scores of some rows, channel by channel.
@@ -148,7 +172,11 @@ impl Predictor {
     }
 
     /// The model of Mallows around the orders of a Plackett–Luce predictor; its spread minimises the objective
-    /// with the same λ.
+    /// with the same λ, given the centres.
+    ///
+    /// The centres minimise another objective, that of Plackett and Luce, and the objective of Mallows is not convex in
+    /// them. Of its minimum only f ≥ 0 is known, so that the certified gap is f itself. The objective is the mean over
+    /// the rows with complete rankings.
     pub(super) fn into_mallows(self, inputs: &Inputs, targets: &Targets, run: &Run) -> Result<Predictor> {
         let (Form::PlackettLuce { items }, Targets::Ranks(ranks)) = (&self.form, targets) else {
             return Err(Error::argument("ranking", "mallows is made from a plackett-luce predictor"));
@@ -173,8 +201,11 @@ impl Predictor {
             spread * sum / count + log_partition(items, spread).0 + lambda * (spread * spread + weights);
         let mut parameters = self.parameters;
         parameters.push(spread);
-        // The certified gap is that of the Plackett–Luce objective.
-        let training = Training { objective, ..self.training };
+        let Training { objective: first, gap, confidence, .. } = self.training;
+        let centres = Centres { objective: first, gap, confidence };
+        // Without a first step there are no centres, and the gap stays infinite.
+        let gap = if gap == f64::INFINITY { gap } else { objective };
+        let training = Training { objective, gap, confidence: 1.0, centres: Some(centres), ..self.training };
         Predictor::new(Form::Mallows { items }, self.names, self.encoder, parameters, training)
     }
 
@@ -262,7 +293,7 @@ impl Predictor {
         run: &'a Run,
         clock: &'a Clock<'a>,
     ) -> row::Row<'a> {
-        row::Row { form: &self.form, model, number: row as u64, run, clock }
+        row::Row { form: &self.form, model, number: row as u64, failure: row::FAILURE, run, clock }
     }
 
     /// The model of one row. A forest has an additional root, which is always chosen.

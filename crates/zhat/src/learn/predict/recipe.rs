@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::data::{Cells, Examples, Space};
 use super::measures::{Evaluation, evaluate};
 use super::predictor::Training;
-use super::train::train;
+use super::train::{other_checkpoint, train};
 use super::{Decision, Encoder, Encoding, Form, Inputs, Learning, Predictor, PredictorCheckpoint, Targets};
 use crate::error::{Error, Result};
 use crate::learn::{Column, Statistics, Structure};
@@ -243,13 +243,15 @@ impl Recipe {
     ) -> Result<(Predictor, Vec<Candidate>)> {
         // The choice of λ and the training share one time budget.
         let run = &run.begun();
-        let (form, encoder, inputs) = self.encoded(examples, run)?;
+        let form = self.form(examples, run)?;
+        let encoder = Encoder::fit(examples, &self.encoding)?;
+        let inputs = encoder.encode(examples, run)?;
         let names = examples.names.clone();
         self.fit_inputs((form, names, encoder), &inputs, examples.observed()?, from, run, watch)
     }
 
-    /// The same as [`Recipe::fit`], for examples whose cells are no longer needed: they are freed before training,
-    /// which needs only the encoded inputs.
+    /// The same as [`Recipe::fit`], for examples whose cells are no longer needed: sparse cells are encoded in place
+    /// where possible, others are freed before training, which needs only the encoded inputs.
     ///
     /// # Errors
     /// As [`Recipe::fit`].
@@ -261,19 +263,16 @@ impl Recipe {
         watch: &mut dyn FnMut(&PredictorCheckpoint) -> Result<bool>,
     ) -> Result<(Predictor, Vec<Candidate>)> {
         let run = &run.begun();
-        let (form, encoder, inputs) = self.encoded(&examples, run)?;
+        let mut examples = examples;
+        let form = self.form(&examples, run)?;
+        let encoder = Encoder::fit(&examples, &self.encoding)?;
         examples.observed()?;
-        let Examples { names, targets: Some(targets), .. } = examples else {
+        let Some(targets) = examples.targets.take() else {
             return Err(Error::argument("targets", "there are none"));
         };
+        let names = std::mem::take(&mut examples.names);
+        let inputs = encoder.encode_owned(examples, run)?;
         self.fit_inputs((form, names, encoder), &inputs, &targets, from, run, watch)
-    }
-
-    fn encoded(&self, examples: &Examples, run: &Run) -> Result<(Form, Encoder, Inputs)> {
-        let form = self.form(examples, run)?;
-        let encoder = Encoder::fit(examples, &self.encoding)?;
-        let inputs = encoder.encode(examples, run)?;
-        Ok((form, encoder, inputs))
     }
 
     fn fit_inputs(
@@ -285,12 +284,15 @@ impl Recipe {
         run: &Run,
         watch: &mut dyn FnMut(&PredictorCheckpoint) -> Result<bool>,
     ) -> Result<(Predictor, Vec<Candidate>)> {
-        // A checkpoint knows the λ that was chosen.
-        let (lambda, candidates) = match (&from, self.lambdas.as_slice()) {
-            (Some(checkpoint), _) => (checkpoint.how.lambda, Vec::new()),
-            (None, []) => (self.learning.lambda, Vec::new()),
-            (None, [only]) => (*only, Vec::new()),
-            (None, several) => choose(&form, inputs, targets, &self.learning, several, self.folds, run)?,
+        let (lambda, candidates) = match (self.lambdas.as_slice(), &from) {
+            ([], _) => (self.learning.lambda, Vec::new()),
+            ([only], _) => (*only, Vec::new()),
+            // A checkpoint knows which of them was chosen.
+            (several, Some(checkpoint)) if several.contains(&checkpoint.how.lambda) => {
+                (checkpoint.how.lambda, Vec::new())
+            }
+            (_, Some(_)) => return Err(other_checkpoint()),
+            (several, None) => choose(&form, inputs, targets, &self.learning, several, self.folds, run)?,
         };
         let how = self.learning.lambda(lambda);
         let trained = train(&form, inputs, targets, &how, None, from, run, watch)?;
@@ -300,6 +302,7 @@ impl Recipe {
             objective: trained.progress.objective,
             gap: trained.progress.gap,
             confidence: trained.confidence,
+            centres: None,
         };
         let predictor = Predictor::new(form, names, encoder, trained.parameters, training)?;
         let mallows = self.space == Space::Ranking && self.ranking == RankingModel::Mallows;

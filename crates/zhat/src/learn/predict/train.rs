@@ -115,9 +115,9 @@ impl Default for Learning {
 pub struct PredictorProgress {
     /// Number of steps, or of passes for online training.
     pub step: usize,
-    /// The objective; with sampled gradients at the last evaluated point, and NaN where log Z is out of reach.
+    /// The objective at the best point so far, for online training at the average; NaN where log Z is out of reach.
     pub objective: f64,
-    /// Upper bound on the distance of the objective at the best point from its minimum.
+    /// Upper bound on the distance of this objective from its minimum.
     pub gap: f64,
     /// Whether the gap is certified. It is an estimate if some of its samples are approximate.
     pub certified: bool,
@@ -268,12 +268,12 @@ pub fn train(
     let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64 + metric;
     run.require_memory(PHASE, bytes)?;
     let data = fingerprint(form, inputs, targets, run);
+    let convex = form.is_convex(targets);
     let mut now = match from {
         Some(checkpoint) => {
             let same = Learning { gap: how.gap, iterations: how.iterations, ..checkpoint.how };
             if same != *how || checkpoint.data != data || checkpoint.parameters().len() != dimension {
-                let message = "belongs to other data, another form, another seed or other options";
-                return Err(Error::argument("checkpoint", message));
+                return Err(other_checkpoint());
             }
             PredictorCheckpoint { how: *how, ..checkpoint }
         }
@@ -296,7 +296,7 @@ pub fn train(
                     average: step::projected(&point, objective.norm_bound()),
                     point: step::projected(&point, objective.norm_bound()),
                     noisy: 0,
-                    sums: Regret::new(how),
+                    sums: Regret::new(how, convex),
                 },
             };
             let progress =
@@ -316,7 +316,7 @@ pub fn train(
             _ => None,
         },
         bound: objective.norm_bound(),
-        convex: form.is_convex(targets),
+        convex,
         run,
         clock: &clock,
     };
@@ -360,6 +360,11 @@ pub fn train(
         },
         regret: now.regret(),
     })
+}
+
+/// The error for a checkpoint that another training wrote.
+pub(super) fn other_checkpoint() -> Error {
+    Error::argument("checkpoint", "belongs to other data, another form, another seed or other options")
 }
 
 fn check_method(form: &Form, targets: &Targets, how: &Learning) -> Result<()> {

@@ -1,13 +1,15 @@
 //! ARFF files: attributes, then dense rows or sparse rows `{index value, …}`.
 
 use super::hierarchy::Classes;
-use super::{Cells, Collected, Examples, InputColumn, ReadOptions, Space, fail, is_missing, number};
+use super::{Cells, Collected, Examples, InputColumn, Labels, ReadOptions, Space, fail, is_missing, number};
 use crate::error::Result;
 
 /// An attribute of the file.
 struct Attribute {
     name: String,
     kind: Kind,
+    /// Where it is declared.
+    line: usize,
 }
 
 enum Kind {
@@ -72,7 +74,7 @@ fn attribute(text: &str, source: &str, line: usize) -> Result<Attribute> {
             .ok_or_else(|| wrong(format!("attribute {name}: `{rest}` has no closing }}")))?;
         let levels =
             values(list).ok_or_else(|| wrong(format!("attribute {name}: `{rest}` is no list of values")))?;
-        return Ok(Attribute { name, kind: Kind::Nominal(levels) });
+        return Ok(Attribute { name, kind: Kind::Nominal(levels), line });
     }
     let (word, list) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let kind = match word.to_ascii_lowercase().as_str() {
@@ -85,7 +87,7 @@ fn attribute(text: &str, source: &str, line: usize) -> Result<Attribute> {
             return Err(wrong(message));
         }
     };
-    Ok(Attribute { name, kind })
+    Ok(Attribute { name, kind, line })
 }
 
 /// The number of labels in the name of a relation, such as `'music: -C 6'`; negative if they come last.
@@ -109,7 +111,7 @@ pub(super) fn parse(
     text: &str,
     source: &str,
     options: &ReadOptions,
-    labels: Option<(Vec<String>, Option<String>)>,
+    labels: Option<Labels>,
 ) -> Result<Examples> {
     let mut lines = (1..).zip(text.lines());
     let mut attributes: Vec<Attribute> = Vec::new();
@@ -142,7 +144,7 @@ pub(super) fn parse(
     if !has_data {
         return Err(fail(source, 0, "the file ends before @data"));
     }
-    if let (Some((line, count)), Some((names, Some(xml)))) = (announced, &labels)
+    if let (Some((line, count)), Some(Labels { names, xml: Some((xml, _)) })) = (announced, &labels)
         && count != names.len()
     {
         let message = format!("the relation has {count} labels (-C), but {xml} lists {}", names.len());
@@ -157,7 +159,7 @@ impl<'a> Reader<'a> {
         source: &'a str,
         attributes: Vec<Attribute>,
         options: &ReadOptions,
-        labels: Option<(Vec<String>, Option<String>)>,
+        labels: Option<Labels>,
     ) -> Result<Self> {
         let mut targets = vec![None; attributes.len()];
         let mut names = Vec::new();
@@ -169,14 +171,19 @@ impl<'a> Reader<'a> {
                 None if options.known.is_some() => {}
                 None => return Err(fail(source, 0, "no attribute has the type hierarchical")),
             }
-        } else if let Some((wanted, from)) = labels {
+        } else if let Some(Labels { names: wanted, xml }) = labels {
             for (place, name) in wanted.iter().enumerate() {
                 match attributes.iter().position(|attribute| attribute.name == *name) {
                     Some(at) => targets[at] = Some(place),
-                    None if options.known.is_some() && from.is_none() => {}
+                    None if options.known.is_some() && xml.is_none() => {}
                     None => {
-                        let list = from.as_deref().unwrap_or("the list of labels");
-                        return Err(fail(source, 0, format!("the label `{name}` of {list} is no attribute")));
+                        return Err(match &xml {
+                            Some((xml, lines)) => {
+                                let message = format!("the label `{name}` is no attribute of {source}");
+                                fail(xml, lines[place], message)
+                            }
+                            None => fail(source, 0, format!("there is no attribute `{name}` of targets")),
+                        });
                     }
                 }
             }
@@ -189,11 +196,11 @@ impl<'a> Reader<'a> {
             // Where labels come last, an attribute among them that the XML file lacks would become an input.
             let first = targets.iter().position(Option::is_some).unwrap_or(0);
             let missing = (first..targets.len()).find(|&at| targets[at].is_none());
-            if let (Some(xml), Some(at)) = (&from, missing.filter(|_| first > 0)) {
-                let name = &attributes[at].name;
+            if let (Some((xml, _)), Some(at)) = (&xml, missing.filter(|_| first > 0)) {
+                let Attribute { name, line, .. } = &attributes[at];
                 let message =
                     format!("the attribute `{name}` comes after labels, but {xml} does not list it");
-                return Err(fail(source, 0, message));
+                return Err(fail(source, *line, message));
             }
             names = wanted;
         } else {
@@ -206,7 +213,7 @@ impl<'a> Reader<'a> {
             if target.is_none() && matches!(attribute.kind, Kind::Hierarchical(_)) {
                 let message =
                     format!("attribute {} is hierarchical; expected --space hierarchy", attribute.name);
-                return Err(fail(source, 0, message));
+                return Err(fail(source, attribute.line, message));
             }
             inputs.push(target.is_none().then(|| {
                 next += 1;

@@ -227,13 +227,21 @@ pub fn read_examples(path: &Path, options: &ReadOptions) -> Result<Examples> {
     Ok(examples)
 }
 
+/// The labels of an ARFF file.
+#[derive(Clone, Debug)]
+pub(crate) struct Labels {
+    names: Vec<String>,
+    /// The XML file that lists them, and the line of each.
+    xml: Option<(String, Vec<usize>)>,
+}
+
 /// The labels of an ARFF file: given, of the model, or listed in XML.
-fn label_names(path: &Path, options: &ReadOptions) -> Result<Option<(Vec<String>, Option<String>)>> {
+fn label_names(path: &Path, options: &ReadOptions) -> Result<Option<Labels>> {
     if options.space == Space::Hierarchy {
         return Ok(None);
     }
     if !options.labels.is_empty() {
-        return Ok(Some((options.labels.clone(), None)));
+        return Ok(Some(Labels { names: options.labels.clone(), xml: None }));
     }
     let beside = path.with_extension("xml");
     let xml = match &options.xml {
@@ -243,9 +251,9 @@ fn label_names(path: &Path, options: &ReadOptions) -> Result<Option<(Vec<String>
     match (xml, &options.known) {
         (Some(xml), _) => {
             let input = read_input(&xml)?;
-            Ok(Some((xml::labels(&input.text, &input.source_name)?, Some(input.source_name))))
+            Ok(Some(xml::labels(&input.text, &input.source_name)?))
         }
-        (None, Some(known)) => Ok(Some((known.names.clone(), None))),
+        (None, Some(known)) => Ok(Some(Labels { names: known.names.clone(), xml: None })),
         (None, None) => Ok(None),
     }
 }

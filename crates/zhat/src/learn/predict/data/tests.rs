@@ -13,8 +13,10 @@ const LIBSVM: &str = "3,1 1:0.5 4:2\n 2:1\n3 4:-1\n";
 const RANKS: &str = "A1,A2,L1,L2,L3\n0.5,u,1,2,3\n1,v,3,1,2\n";
 
 fn mulan_or_clus(text: &str, options: &ReadOptions, labels: &[&str]) -> Result<Examples> {
-    let labels = (!labels.is_empty())
-        .then(|| (labels.iter().map(|l| (*l).to_owned()).collect(), Some("t.xml".into())));
+    // One label per line, from line 2 on.
+    let listed: String = labels.iter().map(|label| format!("<label name=\"{label}\"/>\n")).collect();
+    let xml = format!("<labels>\n{listed}</labels>");
+    let labels = if labels.is_empty() { None } else { Some(xml::labels(&xml, "t.xml").unwrap()) };
     arff::parse(text, "t.arff", options, labels)
 }
 
@@ -99,8 +101,11 @@ fn mistakes_are_named_with_line_and_token() {
         |text: &str, options: &ReadOptions| csv::parse(text, "t.csv", options).unwrap_err().to_string();
     let svm = |text: &str| libsvm::parse(text, "t", &labels).unwrap_err().to_string();
     let cases = [
-        (mulan(ARFF, &["l1", "l3"]), "t.arff: the label `l3` of t.xml is no attribute"),
-        (mulan(ARFF, &["l1"]), "t.arff: the attribute `l2` comes after labels, but t.xml does not list it"),
+        (mulan(ARFF, &["l1", "l3"]), "t.xml: line 3: the label `l3` is no attribute of t.arff"),
+        (
+            mulan(ARFF, &["l1"]),
+            "t.arff: line 6: the attribute `l2` comes after labels, but t.xml does not list it",
+        ),
         (
             mulan(&ARFF.replace("@relation t", "@relation 't: -C 3'"), &["l1", "l2"]),
             "t.arff: line 1: the relation has 3 labels (-C), but t.xml lists 2",
@@ -173,7 +178,7 @@ fn mistakes_are_named_with_line_and_token() {
 
 #[test]
 fn broken_files_never_panic() {
-    let labels = Some((vec!["l1".to_owned(), "l2".to_owned()], None));
+    let labels = Some(Labels { names: vec!["l1".to_owned(), "l2".to_owned()], xml: None });
     for (text, space) in [
         (ARFF, Space::Labels),
         (SPARSE, Space::Labels),

@@ -19,7 +19,7 @@ pub(crate) use label_graph::LabelGraph;
 pub(crate) use mallows::{Mallows, best_spread, kendall_distance, log_partition, places, sorted};
 pub(crate) use partition::Partition;
 pub(crate) use plackett_luce::PlackettLuce;
-pub(crate) use ranking::{Ranking, RankingScores, pair};
+pub(crate) use ranking::{MOST_ITEMS, Ranking, RankingScores, pair};
 pub(crate) use sampled::Sampled;
 
 use std::ops::Range;
@@ -284,12 +284,12 @@ impl Form {
             }
         }
         if let Form::Mallows { items } | Form::Positions { items } | Form::Precedence { items } = self
-            && *items > ranking::MOST_ITEMS
+            && *items > MOST_ITEMS
             && let Some(row) = (0..targets.rows()).find(|&row| targets.structure(row).is_none())
         {
             let message = format!(
                 "row {row} is partial; only plackett-luce allows this for more than {} items",
-                ranking::MOST_ITEMS
+                MOST_ITEMS
             );
             return Err(Error::argument("targets", message));
         }

@@ -1,7 +1,7 @@
 //! Structures, probabilities and samples of many rows. Where exact sums are out of reach, rows are answered one by
 //! one ([`super::row`]).
 
-use super::{Decision, Prediction, Predictor, RowScores, row};
+use super::{Decision, Guaranteed, Prediction, Predictor, RowScores, row};
 use crate::answer::Guarantee;
 use crate::error::{Error, Result};
 use crate::learn::predict::data::Space;
@@ -129,24 +129,38 @@ impl Predictor {
     }
 
     /// Probabilities of every row: of each label or node, of i before j as an n × n table, or of i and j in
-    /// one block as an n × n table with ones on the diagonal.
+    /// one block as an n × n table with ones on the diagonal. The guarantee of a row is exact, or bounds its largest
+    /// error.
     ///
     /// # Errors
     /// If the inputs have another width, or the budget is exceeded.
-    pub fn marginals(&self, inputs: &Inputs, run: &Run) -> Result<Vec<Vec<f64>>> {
+    pub fn marginals(&self, inputs: &Inputs, run: &Run) -> Result<Vec<Guaranteed<Vec<f64>>>> {
+        self.marginals_with(inputs, row::FAILURE, run)
+    }
+
+    /// The same, where the guarantee of each row fails with this probability.
+    pub(crate) fn marginals_with(
+        &self,
+        inputs: &Inputs,
+        failure: f64,
+        run: &Run,
+    ) -> Result<Vec<Guaranteed<Vec<f64>>>> {
         let clock = run.start("marginals");
         let (family, n) = (&self.compiled.family, self.form.width());
         if !family.has_sums() {
             return self.each_row(inputs, run, &clock, |row, model| {
-                Ok(row::marginals(&self.row(row, model, run, &clock))?.0)
+                let row = row::Row { failure, ..self.row(row, model, run, &clock) };
+                let (value, guarantee) = row::marginals(&row)?;
+                Ok(Guaranteed { value, guarantee })
             });
         }
+        let exact = |value: Vec<f64>| Guaranteed { value, guarantee: Guarantee::Exact };
         self.each_block(inputs, run, &clock, |block, work| {
             let lanes = block.rows.len();
             if self.space() == Space::Ranking {
                 let table = self.precedence_table(&block, work)?;
                 let row = |lane: usize| table.iter().skip(lane).step_by(lanes).copied().collect();
-                return Ok((0..lanes).map(row).collect());
+                return Ok((0..lanes).map(row).map(exact).collect());
             }
             let (mut log_z, mut means) = (vec![0.0; lanes], vec![0.0; block.scores.len()]);
             family.upward(block.scores, lanes, Mode::Sum, work, &mut log_z);
@@ -164,7 +178,7 @@ impl Predictor {
                 }
                 _ => (0..n).map(|i| means[i * lanes + lane]).collect(),
             };
-            Ok((0..lanes).map(row).collect())
+            Ok((0..lanes).map(row).map(exact).collect())
         })
     }
 
@@ -172,7 +186,23 @@ impl Predictor {
     ///
     /// # Errors
     /// If the targets do not fit the predictor or the inputs, or the budget is exceeded.
-    pub fn log_probabilities(&self, inputs: &Inputs, targets: &Targets, run: &Run) -> Result<Vec<f64>> {
+    pub fn log_probabilities(
+        &self,
+        inputs: &Inputs,
+        targets: &Targets,
+        run: &Run,
+    ) -> Result<Vec<Guaranteed<f64>>> {
+        self.log_probabilities_with(inputs, targets, row::FAILURE, run)
+    }
+
+    /// The same, where the guarantee of each row fails with this probability.
+    pub(crate) fn log_probabilities_with(
+        &self,
+        inputs: &Inputs,
+        targets: &Targets,
+        failure: f64,
+        run: &Run,
+    ) -> Result<Vec<Guaranteed<f64>>> {
         self.form.check(targets)?;
         if inputs.rows() != targets.rows() {
             let message =
@@ -187,18 +217,21 @@ impl Predictor {
                         format!("row {row} is partial, which needs exact sums; they are out of reach");
                     Error::argument("targets", message)
                 })?;
-                Ok(row::log_probability(&self.row(row, model, run, &clock), &structure)?.0)
+                let row = row::Row { failure, ..self.row(row, model, run, &clock) };
+                let (value, guarantee) = row::log_probability(&row, &structure)?;
+                Ok(Guaranteed { value, guarantee })
             });
         }
         self.each_block(inputs, run, &clock, |block, work| {
             let (mut scores, mut losses) = (block.scores.to_vec(), vec![0.0; block.rows.len()]);
             self.compiled.family.losses(&mut scores, targets, block.rows, work, &mut losses);
-            Ok(losses.into_iter().map(|loss| -loss).collect())
+            let exact = |loss: f64| Guaranteed { value: -loss, guarantee: Guarantee::Exact };
+            Ok(losses.into_iter().map(exact).collect())
         })
     }
 
     /// Whether probabilities and predictions are exact. Otherwise exact sums are out of reach, and every prediction
-    /// has its own guarantee.
+    /// and probability has its own guarantee.
     pub fn is_exact(&self) -> bool {
         self.compiled.family.has_sums()
     }

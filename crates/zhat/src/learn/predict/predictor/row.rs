@@ -58,24 +58,26 @@ pub(super) struct Row<'a> {
     pub model: &'a SpaceModel,
     /// The number of the row, which determines its random numbers.
     pub number: u64,
+    /// Probability that a guarantee from samples fails.
+    pub failure: f64,
     pub run: &'a Run,
     pub clock: &'a Clock<'a>,
 }
 
 /// A search by annealing, short enough for every row of a table.
-fn annealing() -> AnnealedSampling {
-    AnnealedSampling::default().particles(8).replicates(16).temperatures(256).confidence(1.0 - FAILURE)
+fn annealing(failure: f64) -> AnnealedSampling {
+    AnnealedSampling::default().particles(8).replicates(16).temperatures(256).confidence(1.0 - failure)
 }
 
 /// The guarantee of a choice from approximate samples.
-fn approximate() -> Guarantee {
+pub(super) fn approximate() -> Guarantee {
     Guarantee::Heuristic { reason: "no exact sampler is fast enough, so samples are approximate".into() }
 }
 
 /// Bounds on the distance from the best, for exact samples.
-fn within(high: f64, draws: Draws) -> Guarantee {
+fn within(high: f64, draws: Draws, failure: f64) -> Guarantee {
     match draws {
-        Draws::Exact => Guarantee::Bounds { low: 0.0, high, confidence: 1.0 - FAILURE },
+        Draws::Exact => Guarantee::Bounds { low: 0.0, high, confidence: 1.0 - failure },
         Draws::Approximate => approximate(),
     }
 }
@@ -123,7 +125,7 @@ impl Row<'_> {
     }
 
     /// Samples of the model: many exact ones, or few, or approximate ones.
-    fn samples(&self) -> Result<(Vec<Vec<u32>>, Draws)> {
+    pub fn samples(&self) -> Result<(Vec<Vec<u32>>, Draws)> {
         for count in [SAMPLES, FEW_SAMPLES] {
             match self.exact_samples(1.0, count) {
                 Ok(all) => return Ok((all, Draws::Exact)),
@@ -138,9 +140,23 @@ impl Row<'_> {
 
     /// The score of a structure.
     fn score(&self, structure: &[u32]) -> Result<f64> {
-        let hidden = std::iter::repeat_n(1, self.form.hidden());
-        let whole: Vec<u32> = hidden.chain(structure.iter().copied()).collect();
-        self.model.score(&whole)
+        self.model.score(&self.whole(structure))
+    }
+
+    /// With the additional node.
+    pub fn whole(&self, structure: &[u32]) -> Vec<u32> {
+        std::iter::repeat_n(1, self.form.hidden()).chain(structure.iter().copied()).collect()
+    }
+
+    /// log Z if an exact method is fast enough.
+    pub fn exact_log_partition(&self) -> Result<Option<f64>> {
+        if self.is_set() {
+            let answer = self.ask(Query::LogPartition)?.into_estimate()?;
+            return Ok((answer.guarantee == Guarantee::Exact).then_some(answer.value));
+        }
+        let quick = self.is_quick(self.model, Query::LogPartition);
+        let exact = || Oracle::default().log_partition(self.model, &self.run.unobserved());
+        if quick { exact().map(|found| Some(found.value)) } else { Ok(None) }
     }
 
     /// The number of labels, nodes, items or elements.
@@ -168,21 +184,21 @@ impl Row<'_> {
         let mut random = self.random("predictor log Z", 0);
         let slack = self.model.slack() * self.model.width() as f64;
         let found = match &sequential {
-            Some(sequential) => sequential.interval(ATTEMPTS, FAILURE, &mut random, self.clock)?,
+            Some(sequential) => sequential.interval(ATTEMPTS, self.failure, &mut random, self.clock)?,
             None => None,
         };
         match found {
             Some((value, low, high)) if low > f64::NEG_INFINITY => {
-                Ok((value, Some((low - slack, high + slack, 1.0 - FAILURE))))
+                Ok((value, Some((low - slack, high + slack, 1.0 - self.failure))))
             }
             _ => {
-                let answer = annealing().log_partition(self.model, &quiet)?;
+                let answer = annealing(self.failure).log_partition(self.model, &quiet)?;
                 let low = match answer.guarantee {
                     Guarantee::Unbiased { low, .. } => low,
                     _ => f64::NEG_INFINITY,
                 };
                 let most = sequential.map_or(f64::INFINITY, |sequential| sequential.log_bound());
-                Ok((answer.value, Some((low, most + slack, 1.0 - FAILURE))))
+                Ok((answer.value, Some((low, most + slack, 1.0 - self.failure))))
             }
         }
     }
@@ -265,8 +281,8 @@ pub(super) fn sampled_marginals(row: &Row<'_>) -> Result<(Vec<f64>, Guarantee)> 
         }
     }
     values.iter_mut().for_each(|sum| *sum /= samples.len() as f64);
-    let radius = ((2.0 * events.max(1) as f64 / FAILURE).ln() / (2.0 * samples.len() as f64)).sqrt();
-    Ok((values, within(radius, draws)))
+    let radius = ((2.0 * events.max(1) as f64 / row.failure).ln() / (2.0 * samples.len() as f64)).sqrt();
+    Ok((values, within(radius, draws, row.failure)))
 }
 
 /// The structure for a decision, with its probability.
@@ -307,7 +323,7 @@ fn most_probable(row: &Row<'_>) -> Result<(Vec<u32>, Guarantee)> {
 /// The best structure of a search by annealing, and of exact samples at the largest inverse temperature for which
 /// there is an exact sampler.
 pub(super) fn annealed(row: &Row<'_>) -> Result<(Vec<u32>, Guarantee)> {
-    let found = annealing().map(row.model, &row.run.unobserved())?.value;
+    let found = annealing(row.failure).map(row.model, &row.run.unobserved())?.value;
     let mut best = (found.score, found.state.iter().skip(row.form.hidden()).map(|&y| y as u32).collect());
     let mut beta = MOST_BETA;
     let samples = loop {
@@ -325,13 +341,13 @@ pub(super) fn annealed(row: &Row<'_>) -> Result<(Vec<u32>, Guarantee)> {
         }
     }
     let count = log_count_bound(row.model.space()).unwrap_or(f64::INFINITY);
-    let drawn = if exact { count / (beta * FAILURE.powf(1.0 / SAMPLES as f64)) } else { f64::INFINITY };
+    let drawn = if exact { count / (beta * row.failure.powf(1.0 / SAMPLES as f64)) } else { f64::INFINITY };
     // The upper end of the range of scores is certain.
     let known = (row.model.range().1 - best.0).max(0.0);
     let choice = if known <= drawn {
         Guarantee::Bounds { low: 0.0, high: known, confidence: 1.0 }
     } else {
-        Guarantee::Bounds { low: 0.0, high: drawn, confidence: 1.0 - FAILURE }
+        Guarantee::Bounds { low: 0.0, high: drawn, confidence: 1.0 - row.failure }
     };
     Ok((best.1, choice))
 }
@@ -365,9 +381,9 @@ pub(super) fn largest_f1(row: &Row<'_>) -> Result<(Vec<u32>, Guarantee)> {
             joint[i * (n + 1) + size] += weight;
         }
     }
-    let logs = n as f64 * std::f64::consts::LN_2 + (2.0 / FAILURE).ln();
+    let logs = n as f64 * std::f64::consts::LN_2 + (2.0 / row.failure).ln();
     let high = 2.0 * (logs / (2.0 * samples.len() as f64)).sqrt();
-    Ok((f1_of_joint(&joint, empty, n), within(high, draws)))
+    Ok((f1_of_joint(&joint, empty, n), within(high, draws, row.failure)))
 }
 
 /// The order of largest expected τ for a table of P(i before j) with its guarantee.
@@ -385,7 +401,7 @@ pub(super) fn largest_tau(
     let (best, left) = if row.is_quick(&model, Query::Map) {
         (Oracle::default().map(&model, &quiet)?.value, 0.0)
     } else {
-        let best = annealing().map(&model, &quiet)?.value;
+        let best = annealing(row.failure).map(&model, &quiet)?.value;
         let left = (model.range().1 - best.score).max(0.0);
         (best, left)
     };
@@ -438,7 +454,7 @@ pub(super) fn best(row: &Row<'_>, k: usize) -> Result<Vec<Prediction>> {
 /// The k most probable structures among samples.
 pub(super) fn best_of_samples(row: &Row<'_>, k: usize) -> Result<Vec<Prediction>> {
     let (samples, draws) = row.samples()?;
-    let least = found_probability(samples.len(), FAILURE).ln();
+    let least = found_probability(samples.len(), row.failure).ln();
     let distinct: BTreeSet<Vec<u32>> = samples.into_iter().collect();
     let mut scored: Vec<(f64, Vec<u32>)> = Vec::with_capacity(distinct.len());
     for structure in distinct {
@@ -463,7 +479,9 @@ pub(super) fn best_of_samples(row: &Row<'_>, k: usize) -> Result<Vec<Prediction>
             Guarantee::Bounds { low, .. } => low,
             _ => log_probability,
         };
-        let choice = within((least - lowest).max(0.0), draws);
+        // Both the samples and the bounds on ln p may fail.
+        let other = if let Guarantee::Bounds { confidence, .. } = guarantee { 1.0 - confidence } else { 0.0 };
+        let choice = within((least - lowest).max(0.0), draws, row.failure + other);
         Prediction { structure: structure.clone(), log_probability, guarantee, choice }
     };
     Ok(scored.iter().map(predict).collect())

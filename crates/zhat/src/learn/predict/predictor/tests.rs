@@ -4,7 +4,8 @@ use super::*;
 use crate::learn::predict::data::{Cells, InputColumn};
 use crate::learn::predict::file::{parse_predictor, write_predictor};
 use crate::learn::predict::form::tests::{forms, score, structures};
-use crate::learn::predict::{Encoding, Ranks, Scaling, Sets, area, evaluate, kendall};
+use crate::learn::predict::{Blocks, Encoding, Ranks, Scaling, Sets, area, evaluate, kendall, reliability};
+use crate::model::space::Condition;
 use crate::random::Streams;
 
 const ROWS: usize = 70;
@@ -81,6 +82,8 @@ fn decisions_and_probabilities_agree_with_enumeration() {
         let n = form.width();
         let sets = matches!(made.space(), Space::Labels | Space::Hierarchy);
         let marginals = made.marginals(&inputs, &run).unwrap();
+        assert!(marginals.iter().all(|row| row.guarantee == Guarantee::Exact));
+        let marginals: Vec<Vec<f64>> = marginals.into_iter().map(|row| row.value).collect();
         let whole = made.predict(&inputs, Decision::MostProbable, &run).unwrap();
         let best = made.best(&inputs, 4, &run).unwrap();
         let (single, largest, order) = (
@@ -153,56 +156,187 @@ fn decisions_and_probabilities_agree_with_enumeration() {
     }
 }
 
-/// Reliability on data drawn from the model itself: the share of each bin has a variance of at most the sum
-/// of those of single rows, each of at most n² per row; Hoeffding with ranges n per row.
+/// The events of a row of targets, each with its place in the table of marginals: labels, nodes or pairs.
+fn events(space: Space, n: usize, y: &[u32]) -> Vec<(usize, bool)> {
+    let pairs = || (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
+    match space {
+        Space::Labels | Space::Hierarchy => (0..n).map(|i| (i, y[i] == 1)).collect(),
+        Space::Ranking => pairs().map(|(i, j)| (i * n + j, place(y, i) < place(y, j))).collect(),
+        Space::Partition => pairs().map(|(i, j)| (i * n + j, y[i] == y[j])).collect(),
+    }
+}
+
+/// P(S ≤ s) and P(S ≥ s), where S counts independent events with these probabilities.
+fn tails(probabilities: &[f64], s: usize) -> (f64, f64) {
+    let mut law = vec![1.0];
+    for &p in probabilities {
+        law.push(0.0);
+        for k in (0..law.len()).rev() {
+            let before = if k > 0 { law[k - 1] } else { 0.0 };
+            law[k] = law[k] * (1.0 - p) + before * p;
+        }
+    }
+    (law[..=s].iter().sum(), law[s..].iter().sum())
+}
+
+/// Probabilities of one event in many independent rows, and how often it happened: the bins in which the count is
+/// too small or too large for its exact limits at this level.
+fn unreliable(events: &[(f64, bool)], level: f64) -> usize {
+    let bin = |p: f64| ((10.0 * p) as usize).min(9);
+    let outside = |&own: &usize| {
+        let some: Vec<(f64, bool)> = events.iter().copied().filter(|(p, _)| bin(*p) == own).collect();
+        let probabilities: Vec<f64> = some.iter().map(|(p, _)| *p).collect();
+        let (below, above) = tails(&probabilities, some.iter().filter(|(_, happened)| *happened).count());
+        below.min(above) < 0.5 * level
+    };
+    (0..10).filter(outside).count()
+}
+
+/// Reliability on data drawn from the model itself. The bins are those of single labels, nodes or pairs, so that
+/// the events of a bin are in different rows and independent: their count is within the exact limits of a sum of
+/// independent events. False alarm 1e-6 in all bins of all forms together.
 #[test]
 fn probabilities_are_reliable_on_data_drawn_from_the_model() {
     let run = Run::default().with_seed(11);
-    for form in [forms().swap_remove(2), forms().swap_remove(5), forms().swap_remove(13)] {
-        let (made, inputs, _) = predictor(&form, 5);
-        // Sixty samples of each row are sixty rows.
-        let copies = 60;
+    let all: Vec<Form> = forms().into_iter().filter(|form| form.width() > 1).collect();
+    let bins: usize = all.iter().map(|form| 10 * form.width() * form.width()).sum();
+    let level = 1e-6 / bins as f64;
+    let mut caught = 0;
+    for form in &all {
+        let (made, inputs, _) = predictor(form, 5);
+        // Each row several times, with one sample each.
+        let copies = 12;
         let rows: Vec<usize> = (0..ROWS).flat_map(|row| vec![row; copies]).collect();
         let many = inputs.select(&rows);
-        let drawn = made.sample(&many, 1, &run).unwrap();
+        let drawn: Vec<Vec<u32>> =
+            made.sample(&many, 1, &run).unwrap().into_iter().map(|mut own| own.swap_remove(0)).collect();
         let n = form.width();
         let targets = match made.space() {
             Space::Ranking => {
-                let ranks =
-                    drawn.iter().flat_map(|y| (0..n).map(|i| place(&y[0], i) as u32 + 1).collect::<Vec<_>>());
+                let ranks = drawn.iter().flat_map(|y| (0..n).map(move |i| place(y, i) as u32 + 1));
                 Targets::Ranks(Ranks { items: n, ranks: ranks.collect() })
             }
+            Space::Partition => Targets::Blocks(Blocks { elements: n, blocks: drawn.concat() }),
             _ => {
                 let mut sets = Sets { width: n, ..Default::default() };
                 for y in &drawn {
-                    sets.push((0..n as u32).filter(|i| y[0][*i as usize] == 1)).unwrap();
+                    sets.push((0..n as u32).filter(|i| y[*i as usize] == 1)).unwrap();
                 }
                 Targets::Sets(sets)
             }
         };
-        let found = evaluate(&made, &many, &targets, None, &run).unwrap();
-        let events_per_row = if made.space() == Space::Ranking { n * (n - 1) / 2 } else { n } as f64;
-        for bin in &found.reliability {
-            // At most all events of a row are in the bin: the mean of `count` events has a range of n/count
-            // per row. False alarm 1e-8 per bin.
-            let rows = (bin.count as f64).min((ROWS * copies) as f64);
-            let radius = events_per_row / bin.count as f64 * (rows * (2e8f64).ln() / 2.0).sqrt();
-            assert!((bin.observed - bin.predicted).abs() <= radius, "{form:?}: {bin:?} {radius}");
+        let marginals: Vec<Vec<f64>> =
+            made.marginals(&many, &run).unwrap().into_iter().map(|row| row.value).collect();
+        let happened: Vec<Vec<(usize, bool)>> = drawn.iter().map(|y| events(made.space(), n, y)).collect();
+        let mut pooled = Vec::new();
+        for k in 0..happened[0].len() {
+            let event = |row: usize| (marginals[row][happened[row][k].0], happened[row][k].1);
+            let own: Vec<(f64, bool)> = (0..rows.len()).map(event).collect();
+            assert_eq!(unreliable(&own, level), 0, "{form:?}, event {k}");
+            // Probabilities that are too extreme are found out.
+            let sharp = |p: f64| p * p / (p * p + (1.0 - p) * (1.0 - p));
+            let wrong: Vec<(f64, bool)> = own.iter().map(|(p, is)| (sharp(*p), *is)).collect();
+            caught += usize::from(unreliable(&wrong, level) > 0);
+            pooled.extend(own);
         }
+        let found = evaluate(&made, &many, &targets, None, &run).unwrap();
+        assert_eq!((&found.log_loss, &found.marginals), (&Guarantee::Exact, &Guarantee::Exact));
+        // The table has the same events.
+        for (a, b) in found.reliability.iter().zip(reliability(&pooled)) {
+            assert!((a.from, a.count, a.observed) == (b.from, b.count, b.observed), "{a:?} {b:?}");
+            assert!((a.predicted - b.predicted).abs() < 1e-12, "{a:?} {b:?}");
+        }
+        assert_eq!(found.reliability.iter().map(|bin| bin.count).sum::<u64>(), pooled.len() as u64);
         // The log-loss estimates the entropy; a uniform guess has ln |Y|.
-        assert!(found.get("log_loss").unwrap() < (structures(&form).len() as f64).ln());
+        assert!(found.get("log_loss").unwrap() < (structures(form).len() as f64).ln());
         if let Some(value) = found.get("au_prc") {
-            let marginals = made.marginals(&many, &run).unwrap();
-            let Targets::Sets(sets) = &targets else { panic!() };
-            let events: Vec<(f64, bool)> = marginals
-                .iter()
-                .enumerate()
-                .flat_map(|(row, own)| {
-                    let members = sets.row(row);
-                    own.iter().enumerate().map(move |(i, p)| (*p, members.contains(&(i as u32))))
+            assert!((value - area(&pooled)).abs() < 1e-12);
+        }
+    }
+    assert!(caught >= 5, "{caught}");
+}
+
+/// Partial orders, sets of labels and nodes, elements in one block, and their negations, for every form.
+#[test]
+fn probabilities_of_events_agree_with_enumeration() {
+    let run = Run::default().with_seed(12);
+    for (number, form) in forms().into_iter().enumerate().filter(|(_, form)| form.width() > 3) {
+        let (made, inputs, scores) = predictor(&form, 50 + number as u64);
+        let texts = match made.space() {
+            Space::Ranking => ["n1>n0", "n0>n3, n2>n1", "n3>n1>n0,n2>n0", "not n0>n1,n2>n1", "n0>n1,n1>n0"],
+            Space::Partition => {
+                ["n0=n1", "n0=n1,n2=n3", "not n0=n2,n1=n3", "n0=n1=n3,n2=n4", "n0=n1,not n1=n0"]
+            }
+            _ => ["n2", "n1,n3", "n0,not n2", "n0,n1,n2", "n1,not n1"],
+        };
+        let rows = [0, 27];
+        let some = inputs.select(&rows);
+        for text in texts {
+            let conditions = made.event(text).unwrap();
+            let holds = |y: &[u32]| {
+                text.split(',').map(str::trim).all(|part| {
+                    let (wanted, body) = part.strip_prefix("not ").map_or((true, part), |rest| (false, rest));
+                    let names: Vec<usize> =
+                        body.split(['>', '=']).map(|name| name[1..].parse().unwrap()).collect();
+                    let is = match made.space() {
+                        Space::Ranking => names.windows(2).all(|w| place(y, w[0]) < place(y, w[1])),
+                        Space::Partition => names.windows(2).all(|w| y[w[0]] == y[w[1]]),
+                        _ => y[names[0]] == 1,
+                    };
+                    is == wanted
                 })
-                .collect();
-            assert_eq!(value, area(&events));
+            };
+            let found = made.event_log_probabilities(&some, &conditions, &run).unwrap();
+            for (row, own) in rows.iter().zip(&found) {
+                let want: f64 =
+                    law(&form, &scores[*row]).iter().filter(|(y, _)| holds(y)).map(|(_, p)| p).sum();
+                assert!((own.value.exp() - want).abs() < 1e-12, "{form:?} {text}: {own:?} {want}");
+                assert!(own.guarantee == Guarantee::Exact, "{form:?} {text}: {own:?}");
+                assert_eq!(own.value == f64::NEG_INFINITY, want == 0.0, "{form:?} {text}");
+            }
+        }
+        let refused = |text: &str| made.event(text).unwrap_err().to_string();
+        assert!(refused("n0>n9,x").contains("does not know"), "{}", refused("n0>n9,x"));
+        assert!(made.event_log_probabilities(&some, &[Condition::function(|_| Ok(true))], &run).is_err());
+    }
+}
+
+/// Beyond exact sums, intervals of events cover the frequencies of exact samples.
+#[test]
+fn probabilities_of_events_beyond_exact_sums_have_intervals() {
+    let run = Run::default().with_seed(2);
+    let form = Form::Precedence { items: 25 };
+    let shape = form.compile_samples().unwrap();
+    let mut random = Streams::new(13, "predictor tests").block(2);
+    let names = (0..25).map(|i| format!("n{i}")).collect();
+    let how = Encoding { scaling: Scaling::None, fourier: None };
+    let encoder = Encoder::fit(&examples(), &how).unwrap();
+    let parameters = (0..dimension(&shape, 3)).map(|_| 0.02 * random.normal()).collect();
+    let made = Predictor::new(form, names, encoder, parameters, Training::default()).unwrap();
+    let inputs = made.inputs(&examples(), &run).unwrap().select(&[3]);
+    let drawn = made.sample(&inputs, 2000, &run).unwrap().swap_remove(0);
+    for text in ["n3>n7", "n3>n7,n20>n1", "n0>n1,n1>n0"] {
+        let conditions = made.event(text).unwrap();
+        let own = made.event_log_probabilities(&inputs, &conditions, &run).unwrap().swap_remove(0);
+        let hold = |y: &&Vec<u32>| {
+            text.split(',').all(|pair| {
+                let (i, j) = pair.split_once('>').unwrap();
+                place(y, i[1..].parse().unwrap()) < place(y, j[1..].parse().unwrap())
+            })
+        };
+        let share = drawn.iter().filter(hold).count() as f64 / 2000.0;
+        match own.guarantee {
+            // Hoeffding at 1e-6 on each side.
+            Guarantee::Bounds { low, high, confidence } => {
+                let radius = ((1e6f64).ln() / 4000.0).sqrt();
+                assert!(confidence == 0.99 && low <= own.value && own.value <= high, "{text}: {own:?}");
+                assert!(high.exp() - low.exp() < 0.06, "{text}: {own:?}");
+                assert!(
+                    low.exp() - radius <= share && share <= high.exp() + radius,
+                    "{text}: {own:?} {share}"
+                );
+            }
+            _ => panic!("{own:?}"),
         }
     }
 }
@@ -406,5 +540,24 @@ fn answers_beyond_exact_sums_state_their_guarantees() {
         }
         assert_eq!(made.sample(&inputs, 2, &run).is_ok(), exact, "{form:?}");
         assert_eq!(made.best(&inputs, 3, &run).unwrap()[0].len(), 3);
+        let given = made.marginals(&inputs, &run).unwrap().swap_remove(0);
+        assert_eq!((&given.value, &given.guarantee), (&values, &guarantee));
+        let targets = match form {
+            Form::Partition { .. } => Targets::Blocks(Blocks { elements: n, blocks: one.structure.clone() }),
+            _ => Targets::Ranks(Ranks::from(&one)),
+        };
+        let log = made.log_probabilities(&inputs, &targets, &run).unwrap().swap_remove(0);
+        assert_eq!((log.value, &log.guarantee), (one.log_probability, &one.guarantee));
+        if size > 0.02 {
+            continue;
+        }
+        let found = evaluate(&made, &inputs, &targets, None, &run).unwrap();
+        // One row: the guarantee of the log-loss is that of the row.
+        let Guarantee::Bounds { low: least, high: most, confidence: own } = found.log_loss else {
+            panic!("{found:?}")
+        };
+        assert_eq!((least, most), (-high, -low));
+        assert!((own - confidence).abs() < 1e-9, "{own} {confidence}");
+        assert_eq!(found.marginals.promise(), guarantee.promise());
     }
 }

@@ -16,6 +16,9 @@
 //!
 //! where v_t² = Σ R²‖xᵢ‖²·(scale)²/S is the sub-Gaussian variance of e_t in any direction. The proofs are in the
 //! page on the regret of the documentation.
+//!
+//! The proofs need losses that are convex without their penalty. Those of partial rankings are not, except for
+//! Plackett–Luce without ties before other items: then there is no bound.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +53,9 @@ pub struct Regret {
     /// Whether all samples are exact.
     #[serde(default = "yes")]
     pub(super) exact: bool,
+    /// Whether all losses are known to be convex.
+    #[serde(default)]
+    convex: bool,
 }
 
 fn yes() -> bool {
@@ -57,7 +63,7 @@ fn yes() -> bool {
 }
 
 impl Regret {
-    pub(crate) fn new(how: &Learning) -> Self {
+    pub(crate) fn new(how: &Learning, convex: bool) -> Self {
         Regret {
             steps: 0,
             losses: 0.0,
@@ -71,6 +77,7 @@ impl Regret {
             largest: 0.0,
             bound: 0.0,
             exact: true,
+            convex,
         }
     }
 
@@ -102,20 +109,31 @@ impl Regret {
         self.losses - self.steps as f64 * minimum
     }
 
+    /// Whether all losses are known to be convex. Otherwise there is no bound.
+    pub fn is_convex(&self) -> bool {
+        self.convex
+    }
+
     /// The part of both bounds that exact gradients have, too.
     pub fn exact_part(&self) -> f64 {
         self.gradients / (4.0 * self.share * self.lambda)
     }
 
-    /// The bound for any errors of the gradients within their certified radii.
+    /// The bound for any errors of the gradients within their certified radii; infinite if the losses are not convex.
     pub fn radius_bound(&self) -> f64 {
+        if !self.convex {
+            return f64::INFINITY;
+        }
         let left = 1.0 - self.share;
         let young = if left > 0.0 { self.radii / (4.0 * left * self.lambda) } else { f64::INFINITY };
         self.exact_part() + self.drift.min(young)
     }
 
-    /// The bound for exact samples, whose errors have mean 0 given the past.
+    /// The bound for exact samples, whose errors have mean 0 given the past; infinite if the losses are not convex.
     pub fn sample_bound(&self) -> f64 {
+        if !self.convex {
+            return f64::INFINITY;
+        }
         let log = (1.0 / self.failure).ln();
         let left = 1.0 - self.share;
         let constant =
@@ -123,9 +141,10 @@ impl Regret {
         self.exact_part() + constant.min(2.0 * self.bound * (2.0 * log * self.variances).sqrt())
     }
 
-    /// The confidence of each bound: 1 for exact gradients, 0 if some samples are approximate.
+    /// The confidence of each bound: 1 for exact gradients, 0 if some samples are approximate or the losses are
+    /// not convex.
     pub fn confidence(&self) -> f64 {
-        if !self.exact {
+        if !self.exact || !self.convex {
             0.0
         } else if self.variances > 0.0 {
             1.0 - self.failure

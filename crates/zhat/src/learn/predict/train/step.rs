@@ -114,8 +114,9 @@ impl Setting<'_> {
             *ahead = next + momentum * (next - old);
         }
         *point = next;
-        let (gap, certified) = if better { (gap, exact) } else { (now.progress.gap, now.progress.certified) };
-        now.progress = PredictorProgress { step, objective: value, gap, certified };
+        // Objective and gap are those of the same point.
+        let best = PredictorProgress { step, objective: value, gap, certified: exact };
+        now.progress = if better { best } else { PredictorProgress { step, ..now.progress } };
         Ok(())
     }
 

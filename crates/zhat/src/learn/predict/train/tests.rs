@@ -213,6 +213,11 @@ fn a_resumed_run_has_the_same_bits() {
             .lambda(0.05);
         let (all, seen) = whole(&form, &data, &how, &run.clone().with_threads(2));
         let middle = seen[steps / 2].clone();
+        let path = std::env::temp_dir().join(format!("zhat-resumed-{}-{method:?}", std::process::id()));
+        crate::learn::predict::file::write_predictor_checkpoint(&middle, &path).unwrap();
+        let read = crate::learn::predict::file::read_predictor_checkpoint(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read, middle);
         let run = run.clone().with_threads(1);
         let resumed =
             train(&form, &data.0, &data.1, &how, None, Some(middle.clone()), &run, &mut |_| Ok(true));
@@ -243,6 +248,8 @@ fn sampled_and_online_training_approach_the_optimum() {
         let mut gradient = vec![0.0; found.parameters.len()];
         let wrong = seen.iter().any(|now| {
             let value = objective.evaluate(now.parameters(), &mut gradient, &run.start("test")).unwrap();
+            // The objective is that of the same point as the gap.
+            assert!((value - now.progress.objective).abs() < 1e-12, "{value} {now:?}");
             value - best > now.progress.gap
         });
         failures += u32::from(wrong);
@@ -276,6 +283,8 @@ fn unusable_data_and_options_are_refused() {
 }
 
 mod dense;
+mod encoded;
+mod recipe;
 mod regret;
 mod weights;
 

@@ -42,6 +42,41 @@ fn the_regret_is_at_most_its_bounds() {
     assert!(runs >= 50 && failures.iter().all(|count| *count <= 14), "{failures:?} {runs}");
 }
 
+/// Ties before other items make the loss of a ranking not convex, and the proofs do not hold. Plackett–Luce without
+/// ties keeps its bounds, also with items that have no rank.
+#[test]
+fn partial_rankings_have_no_bound_unless_they_are_convex() {
+    let mut random = Streams::new(11, "regret").block(0);
+    let how = Learning::default().method(Method::Online).samples(0).lambda(0.3).iterations(4).gap(0.0);
+    let run = Run::default().with_threads(1);
+    for form in [Form::Precedence { items: 4 }, Form::Positions { items: 3 }, Form::PlackettLuce { items: 4 }]
+    {
+        let (inputs, mut targets) = problem(&form, 9, 2, false, &mut random);
+        let Targets::Ranks(ranks) = &mut targets else { panic!() };
+        ranks.ranks.iter_mut().filter(|rank| **rank == 2).for_each(|rank| *rank = 1);
+        let (found, seen) = whole(&form, &(inputs, targets), &how, &run);
+        let regret = found.regret.unwrap();
+        assert!(!regret.is_convex() && regret.confidence() == 0.0, "{regret:?}");
+        assert_eq!((regret.sample_bound(), regret.radius_bound()), (f64::INFINITY, f64::INFINITY));
+        // The measured regret still bounds the true one, since the minimum is at least 0.
+        assert!(found.progress.gap == found.progress.objective && found.confidence == 1.0);
+        // A checkpoint keeps this.
+        let path = std::env::temp_dir().join(format!("zhat-regret-{}", std::process::id()));
+        crate::learn::predict::file::write_predictor_checkpoint(&seen[3], &path).unwrap();
+        let read = crate::learn::predict::file::read_predictor_checkpoint(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.regret(), Some(regret));
+    }
+    let form = Form::PlackettLuce { items: 4 };
+    let (inputs, mut targets) = problem(&form, 9, 2, false, &mut random);
+    let Targets::Ranks(ranks) = &mut targets else { panic!() };
+    ranks.ranks.iter_mut().filter(|_| random.below(4) == 0).for_each(|rank| *rank = 0);
+    for (regret, sums) in measured(&form, &(inputs, targets), &how, 1) {
+        assert!(sums.is_convex() && sums.confidence() == 1.0);
+        assert!(regret <= sums.sample_bound() + 1e-9, "{regret} {sums:?}");
+    }
+}
+
 /// With a share below 1 the additional regret of samples has a bound that does not depend on the number of
 /// steps, and the one of any errors within their radii grows in proportion to it.
 #[test]

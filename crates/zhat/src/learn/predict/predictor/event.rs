@@ -1,0 +1,255 @@
+//! Probabilities of events: a partial order of items, labels or nodes that are chosen, elements in one block.
+//!
+//! P(E) = Z(E)/Z, where Z(E) sums over the structures that satisfy all conditions of E; exact sums take both. For
+//! Plackett–Luce, f(S) is the probability that the first |S| items are the set S in an order that satisfies E:
+//! f(S) = Σ_{i ∈ S} f(S∖i)·e^{u_i}/Σ_{j ∉ S∖i} e^{u_j}. Items without a condition are left out, which is exact for
+//! this model. Time 2ⁿ·n per row for the n items of conditions.
+//!
+//! Beyond exact sums, P(E) is the share of samples that satisfy E, with an interval if the samples are exact.
+
+use super::row::{Row, approximate};
+use super::{Guaranteed, Predictor};
+use crate::answer::Guarantee;
+use crate::error::{Error, Result};
+use crate::learn::predict::data::Space;
+use crate::learn::predict::form::MOST_ITEMS;
+use crate::learn::predict::{Form, Inputs};
+use crate::method::space::Oracle;
+use crate::method::space::perfect::Draws;
+use crate::model::space::{Condition, Event, SpaceModel, Structures};
+use crate::numeric::log_sum_exp;
+use crate::query::LogPartition;
+use crate::run::Run;
+
+impl Predictor {
+    /// The conditions of an event given as text, separated by commas: `tea>milk` (tea before milk; also
+    /// `tea>milk>juice`) for rankings, `a=b` (in one block) for partitions, and names for labels and nodes that are
+    /// chosen. `not` before a condition negates it.
+    ///
+    /// # Errors
+    /// If there is no such name, or the text is no list of conditions.
+    pub fn event(&self, text: &str) -> Result<Vec<Condition>> {
+        let mut conditions = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let fail = |message: String| Err(Error::argument("event", message));
+            let known = self.names().iter().position(|name| name == part);
+            let (negated, body) = match part.strip_prefix("not ") {
+                Some(rest) if known.is_none() => (true, rest.trim()),
+                _ => (false, part),
+            };
+            let place = |name: &str| {
+                let name = name.trim();
+                self.names().iter().position(|known| known == name).ok_or_else(|| {
+                    Error::argument("event", format!("`{part}`: the model does not know `{name}`"))
+                })
+            };
+            let pairs = |sign: char| -> Result<Vec<(usize, usize)>> {
+                let places = body.split(sign).map(place).collect::<Result<Vec<usize>>>()?;
+                Ok(places.windows(2).map(|pair| (pair[0], pair[1])).collect())
+            };
+            let events: Vec<Event> = match self.space() {
+                Space::Labels | Space::Hierarchy => vec![Event::Chosen(place(body)?)],
+                Space::Ranking => pairs('>')?.into_iter().map(|(i, j)| Event::Before(i, j)).collect(),
+                Space::Partition => pairs('=')?.into_iter().map(|(i, j)| Event::Linked(i, j)).collect(),
+            };
+            match events.as_slice() {
+                [] => {
+                    let sign = if self.space() == Space::Ranking { "a>b" } else { "a=b" };
+                    return fail(format!("expected `{sign}` with two names, found `{part}`"));
+                }
+                [_, _, ..] if negated => {
+                    return fail(format!("`{part}`: `not` applies to one pair"));
+                }
+                _ => {}
+            }
+            let condition = |event: Event| if negated { Condition::Not(event) } else { Condition::Is(event) };
+            conditions.extend(events.into_iter().map(condition));
+        }
+        Ok(conditions)
+    }
+
+    /// ln P of an event for every row: that the structure satisfies all conditions, such as a partial order that
+    /// orders some pairs of items, or a subtree that is contained. Numbers are those of [`Predictor::names`].
+    ///
+    /// # Errors
+    /// If a condition does not apply to the space, exact sums with conditions are out of reach where those without
+    /// are exact, the inputs have another width, or the budget is exceeded.
+    pub fn event_log_probabilities(
+        &self,
+        inputs: &Inputs,
+        conditions: &[Condition],
+        run: &Run,
+    ) -> Result<Vec<Guaranteed<f64>>> {
+        let clock = run.start("event");
+        if conditions.iter().any(|condition| matches!(condition, Condition::Function(_))) {
+            let message = "a function is no condition of a predictor; expected events and sizes";
+            return Err(Error::argument("condition", message));
+        }
+        if let Form::PlackettLuce { items } = self.form {
+            let order = Order::new(conditions, items)?;
+            return self.each_block(inputs, run, &clock, |block, _| {
+                let lanes = block.rows.len();
+                let one = |lane: usize| {
+                    let own: Vec<f64> = block.scores.iter().skip(lane).step_by(lanes).copied().collect();
+                    Guaranteed { value: order.log_probability(&own), guarantee: Guarantee::Exact }
+                };
+                Ok((0..lanes).map(one).collect())
+            });
+        }
+        let conditions = conditions.iter().map(|condition| shifted(condition, self.form.hidden()));
+        let conditions: Vec<Condition> = conditions.collect();
+        let quiet = run.unobserved();
+        self.each_row(inputs, run, &clock, |row, model| {
+            let some = model.restrict(conditions.iter().cloned())?;
+            if self.is_exact() {
+                let log_z = Oracle::default().log_partition(model, &quiet)?.value;
+                let value = match possible(Oracle::default().log_partition(&some, &quiet))? {
+                    Some(found) => (found.value - log_z).min(0.0),
+                    None => f64::NEG_INFINITY,
+                };
+                return Ok(Guaranteed { value, guarantee: Guarantee::Exact });
+            }
+            let whole = self.row(row, model, run, &clock);
+            let part = Row { model: &some, ..self.row(row, model, run, &clock) };
+            match (whole.exact_log_partition()?, possible(part.exact_log_partition())?) {
+                (_, None) => Ok(Guaranteed { value: f64::NEG_INFINITY, guarantee: Guarantee::Exact }),
+                (Some(all), Some(Some(own))) => {
+                    Ok(Guaranteed { value: (own - all).min(0.0), guarantee: Guarantee::Exact })
+                }
+                _ => sampled(&whole, &some),
+            }
+        })
+    }
+}
+
+/// ln of the share of samples that satisfy the conditions of a restricted model.
+fn sampled(row: &Row<'_>, some: &SpaceModel) -> Result<Guaranteed<f64>> {
+    let (samples, draws) = row.samples()?;
+    let Structures::Restricted(space) = some.structures() else {
+        return Ok(Guaranteed { value: 0.0, guarantee: Guarantee::Exact });
+    };
+    let mut hits = 0usize;
+    for sample in &samples {
+        let whole = row.whole(sample);
+        let mut all = space.conditions().iter().map(|condition| condition.holds(space.base(), &whole));
+        hits += usize::from(all.try_fold(true, |all, own| own.map(|own| all && own))?);
+    }
+    let share = hits as f64 / samples.len() as f64;
+    let guarantee = match draws {
+        Draws::Exact => {
+            let (low, high) = proportion(share, samples.len(), row.failure);
+            Guarantee::Bounds { low: low.ln(), high: high.ln(), confidence: 1.0 - row.failure }
+        }
+        Draws::Approximate => approximate(),
+    };
+    Ok(Guaranteed { value: share.ln(), guarantee })
+}
+
+/// An interval for a probability from the share of independent trials, by Chernoff's bound: the p with
+/// KL(share ‖ p) ≤ ln(2/δ)/count.
+fn proportion(share: f64, count: usize, failure: f64) -> (f64, f64) {
+    let most = (2.0 / failure).ln() / count as f64;
+    let term = |a: f64, b: f64| if a > 0.0 { a * (a / b).ln() } else { 0.0 };
+    let divergence = |p: f64| term(share, p) + term(1.0 - share, 1.0 - p);
+    // The bisection keeps `outside` outside of the interval.
+    let end = |mut outside: f64| {
+        let mut inside = share;
+        for _ in 0..100 {
+            let middle = 0.5 * (inside + outside);
+            if divergence(middle) > most { outside = middle } else { inside = middle }
+        }
+        outside
+    };
+    (end(0.0), end(1.0))
+}
+
+/// A result, or none if no structure satisfies the conditions.
+fn possible<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(error) if matches!(error.kind(), "zero-partition" | "impossible-evidence") => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// A condition on a space with this many nodes before the first.
+fn shifted(condition: &Condition, by: usize) -> Condition {
+    let event = |event: &Event| match *event {
+        Event::Chosen(i) => Event::Chosen(i + by),
+        other => other,
+    };
+    match condition {
+        Condition::Is(own) => Condition::Is(event(own)),
+        Condition::Not(own) => Condition::Not(event(own)),
+        Condition::Size { least, most } => Condition::Size { least: least + by, most: most + by },
+        other => other.clone(),
+    }
+}
+
+/// A partial order of some items.
+struct Order {
+    items: Vec<usize>,
+    /// For each of these items, the set of those that come before it.
+    before: Vec<usize>,
+}
+
+impl Order {
+    fn new(conditions: &[Condition], n: usize) -> Result<Self> {
+        let fail = |message: String| Err(Error::argument("condition", message));
+        let mut pairs = Vec::with_capacity(conditions.len());
+        for condition in conditions {
+            let (i, j) = match *condition {
+                Condition::Is(Event::Before(i, j)) | Condition::Not(Event::Before(j, i)) => (i, j),
+                _ => {
+                    return fail(format!(
+                        "plackett-luce has no `{condition}`, only the order of pairs of items"
+                    ));
+                }
+            };
+            if i == j || i.max(j) >= n {
+                return fail(format!("`{condition}` is no pair of the {n} items"));
+            }
+            pairs.push((i, j));
+        }
+        let mut items: Vec<usize> = pairs.iter().flat_map(|&(i, j)| [i, j]).collect();
+        items.sort_unstable();
+        items.dedup();
+        if items.len() > MOST_ITEMS {
+            return Err(Error::OverBudget {
+                needs: format!("the probability of conditions on {} items", items.len()),
+                budget: format!("{MOST_ITEMS} items"),
+                fitting: Vec::new(),
+            });
+        }
+        let mut before = vec![0; items.len()];
+        for (i, j) in pairs {
+            let place = |item: usize| items.partition_point(|&other| other < item);
+            before[place(j)] |= 1 << place(i);
+        }
+        Ok(Order { items, before })
+    }
+
+    /// ln of the sum over the orders of the items that satisfy the conditions.
+    fn log_probability(&self, scores: &[f64]) -> f64 {
+        let (m, own): (usize, Vec<f64>) =
+            (self.items.len(), self.items.iter().map(|&item| scores[item]).collect());
+        let mut sums = vec![f64::NEG_INFINITY; 1 << m];
+        sums[0] = 0.0;
+        let (mut left, mut terms) = (Vec::with_capacity(m), Vec::with_capacity(m));
+        // Pushes f(S) to the sets with one more item.
+        for set in 0..sums.len() - 1 {
+            if sums[set] == f64::NEG_INFINITY {
+                continue;
+            }
+            left.clear();
+            left.extend((0..m).filter(|i| set >> i & 1 == 0).map(|i| own[i]));
+            let rest = log_sum_exp(&left);
+            for i in (0..m).filter(|&i| set >> i & 1 == 0 && self.before[i] & !set == 0) {
+                let next = set | 1 << i;
+                terms.clear();
+                terms.extend([sums[next], sums[set] + own[i] - rest]);
+                sums[next] = log_sum_exp(&terms);
+            }
+        }
+        sums.last().copied().unwrap_or(0.0).min(0.0)
+    }
+}
