@@ -17,7 +17,7 @@ use crate::gpt2::Gpt2;
 use crate::parameters::Parameters;
 use crate::posterior::{Engine, Sums, sample};
 use crate::text::Corpus;
-use crate::train::sentences;
+use crate::train::{sentences, whole};
 
 /// Most sentences times samples that the decoder reads at once.
 const ROWS: usize = 2048;
@@ -106,7 +106,9 @@ impl<B: Backend> Model<B> {
         let size = (ROWS / samples).max(1);
         for (i, batch) in corpus.batches(size).iter().enumerate() {
             let run = run.clone().with_seed(streams.block(i as u64).bits());
-            for logs in self.log_terms(corpus, batch, sums, samples, &run)? {
+            let rows = whole(self.engine, batch, size);
+            let all = self.log_terms(corpus, &rows, sums, samples, &run)?;
+            for logs in all.into_iter().take(batch.len()) {
                 let (log, variance) = log_mean(&logs);
                 found.push(-log);
                 variances.push(variance);

@@ -82,13 +82,18 @@ pub struct Relaxed<B: Backend> {
     pub hard: Tensor<B, 2, Int>,
 }
 
+/// The numbers of a tensor; `iter` converts one at a time.
+fn floats(data: TensorData) -> Vec<f32> {
+    data.as_slice::<f32>().map_or_else(|_| data.iter::<f32>().collect(), <[f32]>::to_vec)
+}
+
 /// The chain of the library with these numbers.
 ///
 /// # Errors
 /// If a number is not finite.
 pub fn library_chain<B: Backend>(emissions: &Tensor<B, 3>, states: &Tensor<B, 2>) -> Result<Chain<f32>> {
     let [batch, steps, count] = emissions.dims();
-    let numbers = |data: TensorData| -> Values<f32> { data.iter::<f32>().collect::<Vec<f32>>().into() };
+    let numbers = |data: TensorData| -> Values<f32> { floats(data).into() };
     let left = numbers(states.to_data());
     let transitions = Transitions::Factored { right: Some(left.clone()), left };
     let start = vec![0.0; count].into();
@@ -96,9 +101,9 @@ pub fn library_chain<B: Backend>(emissions: &Tensor<B, 3>, states: &Tensor<B, 2>
 }
 
 /// Gumbel noise of this shape.
-fn gumbel<B: Backend>(shape: [usize; 4], device: &B::Device) -> Tensor<B, 4> {
+fn gumbel<B: Backend, const D: usize>(shape: [usize; D], device: &B::Device) -> Tensor<B, D> {
     let uniform = Tensor::random(shape, Distribution::Uniform(1e-20, 1.0), device);
-    let positive: Tensor<B, 4> = -uniform.clamp(1e-20, 1.0 - 6e-8).log();
+    let positive: Tensor<B, D> = -uniform.clamp(1e-20, 1.0 - 6e-8).log();
     -positive.log()
 }
 
@@ -116,7 +121,7 @@ fn choose<B: Backend>(
     if sums.inference == Inference::TwoPass {
         // The device has the messages of all states at little cost, so they are the proposal.
         let marginals = log_marginals(&emissions, &states);
-        let scores: Vec<f64> = marginals.into_data().iter::<f64>().collect();
+        let scores: Vec<f64> = floats(marginals.into_data()).into_iter().map(f64::from).collect();
         method = method.proposal(StateProposal::Given).scores(Some(scores.into()));
     }
     let chain = library_chain(&emissions, &states)?;
@@ -233,9 +238,8 @@ pub fn sample<B: Backend>(
     }
     let messages: Messages<B> = chain.messages(false);
     B::seed(&device, run.seed());
-    let drawn = messages.paths(gumbel([batch, samples, steps, messages.kept()], &device), 1.0);
-    let weights = messages.log_partition().reshape([batch, 1]) - chain.score(&drawn.hard);
-    let flat: Vec<f64> = weights.into_data().iter::<f64>().collect();
+    let drawn = messages.hard_paths(samples, |shape| gumbel(shape, &device));
+    let flat: Vec<f64> = drawn.log_weights.into_data().iter::<f64>().collect();
     let log_weights = flat.chunks(samples).map(<[f64]>::to_vec).collect();
-    Ok(Weighted { paths: drawn.hard, log_weights })
+    Ok(Weighted { paths: drawn.states, log_weights })
 }

@@ -13,7 +13,10 @@ use crate::encoder;
 use crate::evaluate::Model;
 use crate::posterior::{Sums, library_chain, sample};
 use crate::text::{Corpus, END, Vocabulary};
-use crate::train::sentences;
+use crate::train::{sentences, whole};
+
+/// Sentences of which [`frequencies`] draws states at once.
+const SENTENCES: usize = 256;
 
 /// The inference network's chains of all sentences, in their order.
 ///
@@ -107,13 +110,15 @@ pub fn generate<B: Backend>(model: &Model<B>, count: usize, limit: usize, seed: 
 pub fn frequencies<B: Backend>(model: &Model<B>, corpus: &Corpus, run: &Run) -> Result<Vec<usize>> {
     let mut counts = vec![0; model.config.states];
     let streams = Streams::new(run.seed(), "frequencies of states");
-    for (i, batch) in corpus.batches(256).iter().enumerate() {
-        let read = sentences::<B>(corpus, batch, &model.device);
+    for (i, batch) in corpus.batches(SENTENCES).iter().enumerate() {
+        let read = sentences::<B>(corpus, &whole(model.engine, batch, SENTENCES), &model.device);
         let (emissions, states) =
             encoder::chain(&model.parameters, &model.config, model.gpt2.as_ref(), &read);
         let run = run.clone().with_seed(streams.block(i as u64).bits());
         let drawn = sample(model.engine, &Sums::FULL, &emissions, &states, 1, &run)?;
-        drawn.paths.into_data().iter::<i64>().for_each(|state| counts[state as usize] += 1);
+        let [_, _, steps] = drawn.paths.dims();
+        let states = drawn.paths.into_data();
+        states.iter::<i64>().take(batch.len() * steps).for_each(|state| counts[state as usize] += 1);
     }
     Ok(counts)
 }
