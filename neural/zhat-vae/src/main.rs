@@ -54,6 +54,9 @@ enum Command {
         /// The file to write, NAME.zhat.
         #[arg(short, long)]
         output: PathBuf,
+        /// Only the first sentences.
+        #[arg(long)]
+        first: Option<usize>,
     },
     /// Prints the likeliest state of every word.
     Tag {
@@ -301,9 +304,13 @@ fn perform<I: Backend>(command: &Command, engine: Engine, device: &I::Device, ru
     match command {
         Command::Train(arguments) => train::<I>(arguments, engine, device, run),
         Command::Eval(arguments) => eval::<I>(arguments, engine, device, run),
-        Command::Posterior { model, text, output } => {
+        Command::Posterior { model, text, output, first } => {
             let used = Used::<I>::read(model, engine, device)?;
-            let chain = uses::posterior(&used.model, &used.corpus(text)?)?;
+            let corpus = used.corpus(text)?.first(first.unwrap_or(usize::MAX));
+            if corpus.sentences.is_empty() {
+                bail!("--first 0: expected at least 1");
+            }
+            let chain = uses::posterior(&used.model, &corpus, run)?;
             Ok(zhat::io::write_model(&chain.into(), output)?)
         }
         Command::Tag { model, text, words } => {

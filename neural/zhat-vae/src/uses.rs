@@ -1,6 +1,6 @@
 //! Uses of a trained model: posteriors, tags, new sentences, frequencies of states.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use burn_tensor::backend::Backend;
 use burn_tensor::{Int, Tensor, TensorData};
 use zhat::dynamic::ForwardBackward;
@@ -21,10 +21,20 @@ const SENTENCES: usize = 256;
 /// The inference network's chains of all sentences, in their order.
 ///
 /// # Errors
-/// If a score is not finite.
-pub fn posterior<B: Backend>(model: &Model<B>, corpus: &Corpus) -> Result<Chain<f32>> {
+/// If a score is not finite, or the scores do not fit into the memory of the run.
+pub fn posterior<B: Backend>(model: &Model<B>, corpus: &Corpus, run: &Run) -> Result<Chain<f32>> {
     let lengths: Vec<usize> = corpus.sentences.iter().map(Vec::len).collect();
     let (longest, states) = (lengths.iter().copied().max().unwrap_or(0), model.config.states);
+    // Once as they are collected and once in the file's buffers.
+    let bytes = lengths.len() as u64 * longest as u64 * states as u64 * 8;
+    if bytes > run.memory() {
+        bail!(
+            "the scores of {} sentences need {:.1} GiB, and {:.1} GiB are available; use --first for a part of them",
+            lengths.len(),
+            bytes as f64 / 2_f64.powi(30),
+            run.memory() as f64 / 2_f64.powi(30)
+        );
+    }
     let mut emissions = vec![0.0_f32; lengths.len() * longest * states];
     let mut vectors = Vec::new();
     for batch in corpus.batches(64) {
