@@ -5,12 +5,12 @@
 //! | [`log_partition`] | log Z of each sequence | exact or randomized |
 //! | [`entropy`] | −Σ p log p of each sequence | exact or randomized |
 //! | [`cross_entropy`], [`kl`] | of two chains | exact |
-//! | [`relaxed_sample`] | relaxed paths, with gradients, and the hard paths | exact |
+//! | [`relaxed_sample`] | relaxed paths, with gradients, and the hard paths | exact or randomized |
 //!
 //! The scores are tensors of any network. Gradients are those of the library, written by hand: no graph of T
-//! steps is recorded, and beyond the inputs the memory is that of the method, O(B·T·N) for exact sums. The work is
+//! steps is recorded, and beyond the inputs the memory is that of the method, O(B·T·N) for exact sums. Their work is
 //! done by the CPU in the precision of the emissions, `f32` or `f64`; tensors on other devices are copied there
-//! and back.
+//! and back. [`on_device`] has log Z, entropy and samples by burn's own operations, for GPUs.
 //!
 //! ```
 //! use burn_autodiff::Autodiff;

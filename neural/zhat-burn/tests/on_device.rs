@@ -99,16 +99,20 @@ fn exact_sums_agree_with_the_library() {
 
 #[test]
 fn sums_over_chosen_states_agree_with_the_library() {
-    for (seed, selection, proposal) in [
-        (1, "draws", "local-global"),
-        (2, "threshold", "two-pass"),
-        (3, "top", "local-global"),
-        (4, "threshold", "uniform"),
+    // 5 of 12 states in tables of their own, and 9 through log weights of all.
+    for (seed, selection, proposal, kept) in [
+        (1, "draws", "local-global", 5),
+        (2, "threshold", "two-pass", 5),
+        (3, "top", "local-global", 5),
+        (4, "threshold", "uniform", 5),
+        (5, "draws", "local-global", 9),
+        (6, "threshold", "two-pass", 9),
+        (7, "top", "local-global", 9),
     ] {
         let run = Run::default().with_seed(seed);
         let shape = [3, 5, 12];
         let method = || {
-            let method = Method::randomized().with("states", 5).with("replicates", 1);
+            let method = Method::randomized().with("states", kept).with("replicates", 1);
             method.with("selection", selection).with("proposal", proposal)
         };
         let of = |a: Tensor<B, 3>, b: Tensor<B, 2>| ChainScores::factored(a, b.clone(), b);
@@ -125,7 +129,7 @@ fn sums_over_chosen_states_agree_with_the_library() {
             (chain, method)
         };
         same(
-            &format!("log Z, {selection}"),
+            &format!("log Z, {selection}, {kept} states"),
             seed,
             shape,
             1.0,
@@ -136,7 +140,7 @@ fn sums_over_chosen_states_agree_with_the_library() {
             },
         );
         same(
-            &format!("entropy, {selection}"),
+            &format!("entropy, {selection}, {kept} states"),
             seed,
             shape,
             1.0,
@@ -238,7 +242,29 @@ fn gradients_of_relaxed_samples_agree_with_differences() {
         assert_eq!((zeros, drawn.log_weights.len()), (2 * 4 * 3, 2));
         (drawn.soft * Tensor::from_inner(weights.clone())).sum()
     };
-    let ways: [(&str, Way<'_>); 2] = [("device", &on_device), ("chosen", &chosen)];
+    let some = |kept: usize, own: usize| {
+        let (noise, weights, run, device) = (&noise, &weights, &run, &device);
+        move |a: Tensor<B, 3>, b: Tensor<B, 2>| {
+            let chain = ChainScores::factored(a.clone(), b.clone(), b.clone());
+            let method = Method::randomized().with("states", kept).with("replicates", 1);
+            let method = method.with("proposal", "uniform").choose(&chain, run).unwrap();
+            let choice = method.choice().unwrap();
+            let supports: Vec<_> = (0..2).map(|i| &choice.supports(i)[0]).collect();
+            let chain = DeviceChain::new(a, b).with_states(DeviceStates::new(&supports, device));
+            let messages = chain.messages(false);
+            assert_eq!(messages.kept(), own);
+            let noise = noise[..2 * 4 * own].to_vec();
+            let noise = Tensor::from_data(TensorData::new(noise, [2, 1, 4, own]), device);
+            let soft = messages.paths(noise, 0.7).soft;
+            let zeros = list(soft.clone().inner()).iter().filter(|&&x| x == 0.0).count();
+            assert_eq!(zeros, 2 * 4 * (6 - kept));
+            (soft * Tensor::from_inner(weights.clone())).sum()
+        }
+    };
+    // Tables of their own for 3 states of 6; log weights of all for 5.
+    let (few, most) = (some(3, 3), some(5, 6));
+    let ways: [(&str, Way<'_>); 4] =
+        [("device", &on_device), ("chosen", &chosen), ("few states", &few), ("most states", &most)];
     for (name, way) in ways {
         let (emissions, states) = (tensor(shape, 11, 1.0), tensor([6, 2], 12, 0.7));
         let gradients = way(emissions.clone(), states.clone()).backward();
@@ -293,4 +319,60 @@ fn estimates_on_the_device_are_unbiased() {
     let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 2999.0;
     let z = (mean - 1.0) / (variance / 3000.0).sqrt();
     assert!(z.abs() < 4.9 && variance > 0.0, "mean {mean}, z = {z}");
+}
+
+/// Every path has the probability with which it was drawn: score + log weight is log Z or log Ẑ.
+#[test]
+fn weights_of_paths_are_those_of_their_scores() {
+    let (emissions, states) = (tensor([2, 5, 12], 31, 1.0), tensor([12, 3], 32, 0.7));
+    let library = chain(&emissions, &states);
+    let own = DeviceChain::new(emissions.clone().inner(), states.clone().inner());
+    let device = Default::default();
+    for kept in [None, Some(4), Some(10)] {
+        let chain = match kept {
+            None => own.clone(),
+            Some(kept) => {
+                let method = RandomizedForward::default().states(States::Count(kept)).replicates(1);
+                let supports = method.select(&library, &Run::default()).unwrap();
+                own.clone().with_states(DeviceStates::new(&[&supports[0][0], &supports[1][0]], &device))
+            }
+        };
+        let messages = chain.messages(false);
+        let random = std::cell::RefCell::new(Streams::new(3, "noise of a test").block(0));
+        let noise = |shape: [usize; 3]| {
+            let count: usize = shape.iter().product();
+            let noise: Vec<f64> = (0..count).map(|_| random.borrow_mut().gumbel()).collect();
+            Tensor::<Inner, 3>::from_data(TensorData::new(noise, shape), &device)
+        };
+        let drawn = messages.hard_paths(20, noise);
+        let log_z = list(messages.log_partition());
+        let found = list(chain.score(&drawn.states) + drawn.log_weights);
+        let wanted: Vec<f64> = log_z.iter().flat_map(|&log| [log; 20]).collect();
+        close(&found, &wanted, 1e-10, &format!("{kept:?}"));
+    }
+}
+
+#[test]
+fn sums_that_are_too_small_are_counted() {
+    let device = Default::default();
+    let of = |vectors: [f64; 2]| {
+        let emissions = Tensor::<Inner, 3>::from_data([[[200.0, 0.0], [0.0, 0.0]]], &device);
+        let states = Tensor::<Inner, 2>::from_data([[vectors[0]], [vectors[1]]], &device);
+        DeviceChain::new(emissions, states)
+    };
+    let count = |chain: &DeviceChain<Inner>| {
+        let messages = chain.messages(false);
+        assert!(list(messages.log_partition())[0].is_finite());
+        messages.floored().into_data().iter::<i64>().next().unwrap()
+    };
+    assert_eq!(count(&of([1.0, -1.0])), 0);
+    // From state 0 to state 1 the score is 200 below that from state 1 to itself, and state 1 is 200 below state 0.
+    assert_eq!(count(&of([10.0, -10.0])), 1);
+    // States that were not chosen do not count.
+    let chosen = |second: f64| DeviceStates {
+        states: Tensor::from_data([[[0, 1], [0, 1]]], &device),
+        log_weights: Tensor::from_data([[[0.0, 0.0], [0.0, second]]], &device),
+    };
+    assert_eq!(count(&of([10.0, -10.0]).with_states(chosen(0.0))), 1);
+    assert_eq!(count(&of([10.0, -10.0]).with_states(chosen(-1e30))), 0);
 }

@@ -31,7 +31,7 @@ pub struct Progress {
     pub step: usize,
     /// Seconds of training.
     pub seconds: f64,
-    /// The best objective per word of the sentences kept for testing, and its step.
+    /// The best objective per sentence of the sentences kept for testing, and its step.
     pub best: Option<(f64, usize)>,
     /// A fingerprint of the training sentences.
     pub text: u64,
@@ -133,6 +133,46 @@ pub fn floats(view: &TensorView<'_>) -> Result<Vec<f32>> {
             let two = data.chunks_exact(2);
             two.map(|x| f32::from_bits(u32::from(u16::from_le_bytes([x[0], x[1]])) << 16)).collect()
         }
-        other => bail!("its numbers are {other:?}, expected F32 or BF16"),
+        Dtype::F16 => {
+            let two = data.chunks_exact(2);
+            two.map(|x| half(u16::from_le_bytes([x[0], x[1]]))).collect()
+        }
+        other => bail!("its numbers are {other:?}, expected F32, F16 or BF16"),
     })
+}
+
+/// A number of 16 bits: a sign, 5 bits of exponent and 10 of fraction.
+fn half(bits: u16) -> f32 {
+    let (exponent, fraction) = (u32::from(bits >> 10 & 31), u32::from(bits & 1023));
+    let size = match exponent {
+        0 => fraction as f32 / 16_777_216.0,
+        31 => f32::from_bits(0x7f80_0000 | fraction << 13),
+        _ => f32::from_bits((exponent + 112) << 23 | fraction << 13),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::half;
+
+    #[test]
+    fn numbers_of_16_bits_are_read() {
+        let wanted = [
+            (0x0000, 0.0),
+            (0x0001, 5.960_464_5e-8),
+            (0x03ff, 6.097_555e-5),
+            (0x0400, 6.103_515_6e-5),
+            (0x3555, 0.333_251_95),
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (0x7c00, f32::INFINITY),
+            (0xfc00, f32::NEG_INFINITY),
+        ];
+        for (bits, number) in wanted {
+            assert_eq!(half(bits), number, "{bits:x}");
+        }
+        assert!(half(0x7e00).is_nan());
+    }
 }

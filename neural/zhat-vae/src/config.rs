@@ -151,7 +151,12 @@ impl TrainConfig {
 
     /// Entropy weight (linear) and temperature (geometric) at a step.
     pub fn schedule(&self, step: usize) -> (f64, f64) {
-        let part = if self.warm_up == 0 { 1.0 } else { (step as f64 / self.warm_up as f64).min(1.0) };
+        self.schedule_at(if self.warm_up == 0 { 1.0 } else { step as f64 / self.warm_up as f64 })
+    }
+
+    /// The same when this share of the warm-up is over.
+    pub fn schedule_at(&self, part: f64) -> (f64, f64) {
+        let part = part.min(1.0);
         let (first, last) = self.entropy_weight;
         let weight = first + part * (last - first);
         let (hot, cold) = self.temperature;

@@ -17,7 +17,7 @@ use crate::gpt2::Gpt2;
 use crate::parameters::Parameters;
 use crate::posterior::{Engine, Sums, sample};
 use crate::text::Corpus;
-use crate::train::sentences;
+use crate::train::{sentences, whole};
 
 /// Most sentences times samples that the decoder reads at once.
 const ROWS: usize = 2048;
@@ -41,7 +41,7 @@ pub struct Model<B: Backend> {
 pub struct Likelihood {
     /// −log p̂ per sentence, in nats.
     pub nll: f64,
-    /// Standard error of `nll` from the samples.
+    /// Standard error of `nll` from the samples; NaN with a single sample.
     pub sampling_error: f64,
     /// Standard error of `nll` from the choice of sentences.
     pub text_error: f64,
@@ -55,8 +55,17 @@ pub struct Likelihood {
     pub words: usize,
 }
 
-/// log of the average of exp(logs), and its relative variance.
-pub fn log_mean(logs: &[f64]) -> (f64, f64) {
+/// Logarithms of terms whose average is an estimate of p(x).
+pub struct Terms {
+    /// log p(x, z) + log w(z), for each sentence and sample.
+    pub logs: Vec<Vec<f64>>,
+    /// The choice of states of each sample.
+    pub choices: Vec<usize>,
+}
+
+/// log of the average of exp(logs), and the relative variance of the average. Terms of the same choice of states depend
+/// on each other, so the variance is that between the choices; with a single one it is unknown, NaN.
+pub fn log_mean(logs: &[f64], choices: &[usize]) -> (f64, f64) {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if most == f64::NEG_INFINITY {
         return (most, 0.0);
@@ -64,8 +73,13 @@ pub fn log_mean(logs: &[f64]) -> (f64, f64) {
     let weights: Vec<f64> = logs.iter().map(|log| (log - most).exp()).collect();
     let count = logs.len() as f64;
     let mean = weights.iter().sum::<f64>() / count;
-    let squares: f64 = weights.iter().map(|w| (w - mean).powi(2)).sum();
-    let variance = if logs.len() > 1 { squares / (count - 1.0) / count / (mean * mean) } else { f64::NAN };
+    // Of each choice the sum of its terms' differences from the average.
+    let mut parts = vec![0.0; choices.iter().max().map_or(0, |last| last + 1)];
+    choices.iter().zip(&weights).for_each(|(&choice, w)| parts[choice] += w - mean);
+    let squares: f64 = parts.iter().map(|sum| sum * sum).sum();
+    let all = parts.len() as f64;
+    let variance =
+        if parts.len() > 1 { squares * all / (all - 1.0) / (count * count * mean * mean) } else { f64::NAN };
     (most + mean.ln(), variance)
 }
 
@@ -81,7 +95,7 @@ impl<B: Backend> Model<B> {
         sums: &Sums,
         samples: usize,
         run: &Run,
-    ) -> Result<Vec<Vec<f64>>> {
+    ) -> Result<Terms> {
         let read = sentences::<B>(corpus, batch, &self.device);
         let (emissions, states) = encoder::chain(&self.parameters, &self.config, self.gpt2.as_ref(), &read);
         let drawn = sample(self.engine, sums, &emissions, &states, samples, run)?;
@@ -93,7 +107,8 @@ impl<B: Backend> Model<B> {
         let logs: Tensor<B, 1> = joint.words + joint.states;
         let logs: Vec<f64> = logs.into_data().iter::<f64>().collect();
         let pairs = logs.chunks(samples).zip(&drawn.log_weights);
-        Ok(pairs.map(|(logs, weights)| logs.iter().zip(weights).map(|(a, b)| a + b).collect()).collect())
+        let logs = pairs.map(|(logs, weights)| logs.iter().zip(weights).map(|(a, b)| a + b).collect());
+        Ok(Terms { logs: logs.collect(), choices: drawn.choices })
     }
 
     /// The negative log-likelihood of sentences with `samples` samples each.
@@ -106,8 +121,10 @@ impl<B: Backend> Model<B> {
         let size = (ROWS / samples).max(1);
         for (i, batch) in corpus.batches(size).iter().enumerate() {
             let run = run.clone().with_seed(streams.block(i as u64).bits());
-            for logs in self.log_terms(corpus, batch, sums, samples, &run)? {
-                let (log, variance) = log_mean(&logs);
+            let rows = whole(self.engine, batch, size);
+            let all = self.log_terms(corpus, &rows, sums, samples, &run)?;
+            for logs in all.logs.iter().take(batch.len()) {
+                let (log, variance) = log_mean(logs, &all.choices);
                 found.push(-log);
                 variances.push(variance);
             }

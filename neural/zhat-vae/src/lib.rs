@@ -21,6 +21,7 @@ pub mod layers;
 pub mod parameters;
 pub mod posterior;
 pub mod repro;
+pub mod selftest;
 pub mod text;
 pub mod train;
 pub mod uses;

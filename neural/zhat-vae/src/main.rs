@@ -15,7 +15,7 @@ use zhat_vae::parameters::Parameters;
 use zhat_vae::posterior::{Engine, Sums};
 use zhat_vae::text::{Corpus, Lines, Vocabulary};
 use zhat_vae::train::{Limits, Outputs, Trainer, beginning, initial};
-use zhat_vae::{encoder, repro, uses};
+use zhat_vae::{encoder, repro, selftest, uses};
 
 /// Text autoencoders with thousands of latent states, trained through randomized dynamic programming.
 #[derive(Parser)]
@@ -54,6 +54,9 @@ enum Command {
         /// The file to write, NAME.zhat.
         #[arg(short, long)]
         output: PathBuf,
+        /// Only the first sentences.
+        #[arg(long)]
+        first: Option<usize>,
     },
     /// Prints the likeliest state of every word.
     Tag {
@@ -81,6 +84,9 @@ enum Command {
     },
     /// Reproduces a table or figure of Fu, Cunningham and Lapata (2022): rdp-table5, rdp-fig2.
     Repro(ReproArguments),
+    /// Compares sums over paths on the device with the library's.
+    #[command(hide = true)]
+    Selftest,
 }
 
 #[derive(Args)]
@@ -212,12 +218,16 @@ struct ReproArguments {
     /// Steps of training per row and seed, instead of seconds.
     #[arg(long)]
     steps: Option<usize>,
-    /// Only rows whose names contain this.
+    /// Only these rows of the table, such as FULL-100,RDP-2000.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only this seed of each row, from 0.
     #[arg(long)]
-    only: Option<String>,
-    /// Results, one line per row; rows that are in it are not run again.
-    #[arg(long, default_value = "rdp-table5.jsonl")]
-    results: PathBuf,
+    seed_index: Option<u64>,
+    /// Results, one line per row; rows that it has under the same settings are not run again. By default NAME.jsonl, or
+    /// NAME-quick.jsonl with --quick.
+    #[arg(long)]
+    results: Option<PathBuf>,
     /// The folder of pictures.
     #[arg(short, long, default_value = ".")]
     output: PathBuf,
@@ -249,6 +259,9 @@ fn on_device(program: &Program) -> Result<()> {
         run = run.with_threads(threads.get());
     }
     match program.device {
+        Device::Cpu if matches!(program.command, Command::Selftest) => {
+            selftest::run::<burn_flex::Flex>("f32", &Default::default(), 1e-4, &run)
+        }
         Device::Cpu => {
             perform::<burn_flex::Flex>(&program.command, Engine::Library, &Default::default(), &run)
         }
@@ -274,6 +287,11 @@ fn on_gpu(command: &Command, run: &Run) -> Result<()> {
             "--device cuda: there is no NVIDIA GPU, driver or NVRTC library that can be used; use --device cpu"
         );
     }
+    if matches!(command, Command::Selftest) {
+        // Products of f32 matrices have factors of 11 bits; those of f64 have all.
+        let double = selftest::run::<burn_cuda::Cuda<f64, i32>>("f64", &device, 1e-5, run);
+        return selftest::run::<Gpu>("f32", &device, 1e-2, run).and(double);
+    }
     perform::<Gpu>(command, Engine::Device, &device, run)
 }
 
@@ -286,9 +304,13 @@ fn perform<I: Backend>(command: &Command, engine: Engine, device: &I::Device, ru
     match command {
         Command::Train(arguments) => train::<I>(arguments, engine, device, run),
         Command::Eval(arguments) => eval::<I>(arguments, engine, device, run),
-        Command::Posterior { model, text, output } => {
+        Command::Posterior { model, text, output, first } => {
             let used = Used::<I>::read(model, engine, device)?;
-            let chain = uses::posterior(&used.model, &used.corpus(text)?)?;
+            let corpus = used.corpus(text)?.first(first.unwrap_or(usize::MAX));
+            if corpus.sentences.is_empty() {
+                bail!("--first 0: expected at least 1");
+            }
+            let chain = uses::posterior(&used.model, &corpus, run)?;
             Ok(zhat::io::write_model(&chain.into(), output)?)
         }
         Command::Tag { model, text, words } => {
@@ -329,7 +351,8 @@ fn perform<I: Backend>(command: &Command, engine: Engine, device: &I::Device, ru
             }
             Ok(())
         }
-        Command::Repro(arguments) => reproduce::<I>(arguments, engine, device),
+        Command::Repro(arguments) => reproduce::<I>(arguments, engine, device, run),
+        Command::Selftest => bail!("the device of the comparison is not known"),
     }
 }
 
@@ -467,8 +490,8 @@ fn train<I: Backend>(
     let limits = Limits {
         epochs: Some(arguments.epochs),
         seconds: arguments.seconds,
-        steps: None,
         patience: arguments.patience,
+        ..Limits::default()
     };
     let outputs = Outputs {
         model: Some(arguments.output.clone()),
@@ -476,6 +499,7 @@ fn train<I: Backend>(
         log: arguments.log.clone(),
         keep_every: arguments.keep_every,
         quiet: arguments.quiet,
+        remember: false,
     };
     trainer.train(&limits, &outputs)?;
     if let Some((best, step)) = trainer.progress.best {
@@ -512,7 +536,22 @@ fn eval<I: Backend>(arguments: &EvalArguments, engine: Engine, device: &I::Devic
     Ok(())
 }
 
-fn reproduce<I: Backend>(arguments: &ReproArguments, engine: Engine, device: &I::Device) -> Result<()> {
+fn reproduce<I: Backend>(
+    arguments: &ReproArguments,
+    engine: Engine,
+    device: &I::Device,
+    run: &Run,
+) -> Result<()> {
+    if !["rdp-table5", "rdp-fig2"].contains(&arguments.name.as_str()) {
+        bail!("`{}`: expected rdp-table5 or rdp-fig2", arguments.name);
+    }
+    let positive = [("--samples", arguments.samples), ("--test", arguments.test)];
+    if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
+        bail!("{name} 0: expected at least 1");
+    }
+    if !(arguments.seconds > 0.0 && arguments.seconds.is_finite()) || arguments.steps == Some(0) {
+        bail!("--seconds and --steps: expected positive numbers");
+    }
     let data = match std::env::var_os("ZHAT_DATA") {
         Some(folder) => Some(PathBuf::from(folder).join("data/coco")),
         None if arguments.quick => {
@@ -523,21 +562,27 @@ fn reproduce<I: Backend>(arguments: &ReproArguments, engine: Engine, device: &I:
             bail!("set ZHAT_DATA to the folder of benchmark data; {} reads data/coco in it", arguments.name)
         }
     };
+    let results = match &arguments.results {
+        Some(path) => path.clone(),
+        None if arguments.quick => format!("{}-quick.jsonl", arguments.name).into(),
+        None => format!("{}.jsonl", arguments.name).into(),
+    };
     let setting = repro::Setting {
         data,
         quick: arguments.quick,
         seconds: arguments.seconds,
         steps: arguments.steps,
         only: arguments.only.clone(),
-        results: &arguments.results,
+        seed_index: arguments.seed_index,
+        results: &results,
         folder: &arguments.output,
         test: if arguments.quick { arguments.test.min(50) } else { arguments.test },
         samples: if arguments.quick { arguments.samples.min(10) } else { arguments.samples },
         seed: arguments.seed,
+        run: run.clone(),
     };
-    match arguments.name.as_str() {
-        "rdp-table5" => repro::table5::<I>(&setting, engine, device).map(|_| ()),
-        "rdp-fig2" => repro::figure2::<I>(&setting, engine, device),
-        other => bail!("`{other}`: expected rdp-table5 or rdp-fig2"),
+    if arguments.name == "rdp-fig2" {
+        return repro::figure2::<I>(&setting, engine, device);
     }
+    repro::table5::<I>(&setting, engine, device).map(|_| ())
 }

@@ -82,13 +82,18 @@ pub struct Relaxed<B: Backend> {
     pub hard: Tensor<B, 2, Int>,
 }
 
+/// The numbers of a tensor; `iter` converts one at a time.
+fn floats(data: TensorData) -> Vec<f32> {
+    data.as_slice::<f32>().map_or_else(|_| data.iter::<f32>().collect(), <[f32]>::to_vec)
+}
+
 /// The chain of the library with these numbers.
 ///
 /// # Errors
 /// If a number is not finite.
 pub fn library_chain<B: Backend>(emissions: &Tensor<B, 3>, states: &Tensor<B, 2>) -> Result<Chain<f32>> {
     let [batch, steps, count] = emissions.dims();
-    let numbers = |data: TensorData| -> Values<f32> { data.iter::<f32>().collect::<Vec<f32>>().into() };
+    let numbers = |data: TensorData| -> Values<f32> { floats(data).into() };
     let left = numbers(states.to_data());
     let transitions = Transitions::Factored { right: Some(left.clone()), left };
     let start = vec![0.0; count].into();
@@ -96,33 +101,33 @@ pub fn library_chain<B: Backend>(emissions: &Tensor<B, 3>, states: &Tensor<B, 2>
 }
 
 /// Gumbel noise of this shape.
-fn gumbel<B: Backend>(shape: [usize; 4], device: &B::Device) -> Tensor<B, 4> {
+fn gumbel<B: Backend, const D: usize>(shape: [usize; D], device: &B::Device) -> Tensor<B, D> {
     let uniform = Tensor::random(shape, Distribution::Uniform(1e-20, 1.0), device);
-    let positive: Tensor<B, 4> = -uniform.clamp(1e-20, 1.0 - 6e-8).log();
+    let positive: Tensor<B, D> = -uniform.clamp(1e-20, 1.0 - 6e-8).log();
     -positive.log()
 }
 
-/// Chooses states for a chain on a device: by the library from the proposals of the paper, or from exact messages
-/// by a threshold.
+/// Chooses states for a chain on a device, several times: by the library from the proposals of the paper, or by a
+/// threshold from exact messages, which cost as much as the sums over all states that they replace.
 fn choose<B: Backend>(
     sums: &Sums,
     emissions: &Tensor<B, 3>,
     states: &Tensor<B, 2>,
+    replicates: usize,
     run: &Run,
-) -> Result<Option<DeviceStates<B>>> {
-    let Some(mut method) = sums.method(1) else { return Ok(None) };
+) -> Result<Vec<DeviceStates<B>>> {
+    let Some(mut method) = sums.method(replicates) else { return Ok(Vec::new()) };
     let device = emissions.device();
     let (emissions, states) = (emissions.clone().detach(), states.clone().detach());
     if sums.inference == Inference::TwoPass {
-        // The device has the messages of all states at little cost, so they are the proposal.
         let marginals = log_marginals(&emissions, &states);
-        let scores: Vec<f64> = marginals.into_data().iter::<f64>().collect();
+        let scores: Vec<f64> = floats(marginals.into_data()).into_iter().map(f64::from).collect();
         method = method.proposal(StateProposal::Given).scores(Some(scores.into()));
     }
     let chain = library_chain(&emissions, &states)?;
     let chosen = method.select(&chain, run)?;
-    let first: Vec<_> = chosen.iter().map(|supports| &supports[0]).collect();
-    Ok(Some(DeviceStates::new(&first, &device)))
+    let of = |r: usize| chosen.iter().map(|supports| &supports[r]).collect::<Vec<_>>();
+    Ok((0..replicates).map(|r| DeviceStates::new(&of(r), &device)).collect())
 }
 
 /// log of the marginals of all states, up to a constant per position; a twentieth of the mass comes from forward
@@ -167,7 +172,7 @@ pub fn relax<I: Backend>(
         return Ok(Relaxed { entropy, soft, hard });
     }
     let mut chain = DeviceChain::new(emissions.clone(), states.clone());
-    if let Some(chosen) = choose(sums, &emissions, &states, run)? {
+    if let Some(chosen) = choose(sums, &emissions, &states, 1, run)?.pop() {
         chain = chain.with_states(chosen);
     }
     let messages = chain.messages(true);
@@ -187,7 +192,12 @@ pub struct Weighted<B: Backend> {
     pub paths: Tensor<B, 3, Int>,
     /// log Z − score or log Ẑ − score, (B, samples).
     pub log_weights: Vec<Vec<f64>>,
+    /// The choice of states of each sample. Samples of different choices are independent.
+    pub choices: Vec<usize>,
 }
+
+/// Most choices of states for the samples of a sentence.
+const CHOICES: usize = 8;
 
 /// Samples of every chain with their weights.
 ///
@@ -205,16 +215,19 @@ pub fn sample<B: Backend>(
     let device = emissions.device();
     if engine == Engine::Library {
         let chain = library_chain(emissions, states)?;
-        let (paths, logs) = match sums.method(samples.min(8)) {
+        let replicates = samples.min(CHOICES);
+        let (paths, logs, choices) = match sums.method(replicates) {
             Some(method) => {
                 let drawn = method.sample(&chain, samples, run)?.value;
-                (drawn.samples, drawn.log_weights.unwrap_or_default())
+                // The library's samples are from its replicates in turn.
+                let choices = (0..samples).map(|s| s % replicates).collect();
+                (drawn.samples, drawn.log_weights.unwrap_or_default(), choices)
             }
             None => {
                 let exact = ForwardBackward::default();
                 let log_z = exact.log_partition(&chain, run)?.value;
                 let drawn = exact.sample(&chain, samples, run)?.value.samples;
-                (drawn, log_z.iter().map(|&log| vec![log; samples]).collect())
+                (drawn, log_z.iter().map(|&log| vec![log; samples]).collect(), (0..samples).collect())
             }
         };
         let mut numbers = Vec::with_capacity(batch * samples * steps);
@@ -225,17 +238,29 @@ pub fn sample<B: Backend>(
             numbers.extend(paths.iter().flatten().map(|&state| i64::try_from(state).unwrap_or(0)));
         }
         let paths = Tensor::from_data(TensorData::new(numbers, [batch, samples, steps]), &device);
-        return Ok(Weighted { paths, log_weights });
+        return Ok(Weighted { paths, log_weights, choices });
     }
-    let mut chain = DeviceChain::new(emissions.clone(), states.clone());
-    if let Some(chosen) = choose(sums, emissions, states, run)? {
-        chain = chain.with_states(chosen);
-    }
-    let messages: Messages<B> = chain.messages(false);
+    let chain = DeviceChain::new(emissions.clone(), states.clone());
+    let chosen = choose(sums, emissions, states, samples.min(CHOICES), run)?;
     B::seed(&device, run.seed());
-    let drawn = messages.paths(gumbel([batch, samples, steps, messages.kept()], &device), 1.0);
-    let weights = messages.log_partition().reshape([batch, 1]) - chain.score(&drawn.hard);
+    let draw = |messages: &Messages<B>, count: usize| {
+        let drawn = messages.hard_paths(count, |shape| gumbel(shape, &device));
+        (drawn.states, drawn.log_weights)
+    };
+    let (paths, weights, choices) = if chosen.is_empty() {
+        let (paths, weights) = draw(&chain.messages(false), samples);
+        (paths, weights, (0..samples).collect())
+    } else {
+        let all = chosen.len();
+        let counts: Vec<usize> = (0..all).map(|r| (samples + all - 1 - r) / all).collect();
+        let draws = chosen.into_iter().zip(&counts);
+        let (paths, weights) = draws
+            .map(|(chosen, &count)| draw(&chain.clone().with_states(chosen).messages(false), count))
+            .unzip();
+        let choices = counts.iter().enumerate().flat_map(|(r, &count)| std::iter::repeat_n(r, count));
+        (Tensor::cat(paths, 1), Tensor::cat(weights, 1), choices.collect())
+    };
     let flat: Vec<f64> = weights.into_data().iter::<f64>().collect();
     let log_weights = flat.chunks(samples).map(<[f64]>::to_vec).collect();
-    Ok(Weighted { paths: drawn.hard, log_weights })
+    Ok(Weighted { paths, log_weights, choices })
 }

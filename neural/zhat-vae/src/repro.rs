@@ -1,9 +1,13 @@
 //! Table 5 and Figure 2 of Fu, Cunningham and Lapata (2022).
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+mod machine;
+mod picture;
+pub mod results;
 
-use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
 use burn_tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 use zhat::Run;
@@ -12,8 +16,9 @@ use crate::config::{Inference, ModelConfig, TrainConfig};
 use crate::evaluate::Model;
 use crate::posterior::{Engine, Sums};
 use crate::text::{Corpus, Lines, Vocabulary};
-use crate::train::{Limits, Outputs, Trainer, beginning};
+use crate::train::{Limits, Outputs, Trainer, beginning, fingerprint};
 use crate::uses::frequencies;
+pub use results::{Found, Settings};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -48,39 +53,6 @@ const ROWS: [Spec; 9] = [
     spec("two-pass RDP-10000", 10000, Inference::TwoPass, 1, None),
 ];
 
-/// A finished row, one line of the results file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Found {
-    /// Name of the row.
-    pub row: String,
-    /// Seed.
-    pub seed: u64,
-    /// N of the run; smaller with `--quick`.
-    pub states: usize,
-    /// K₁ + K₂, or N.
-    pub kept: usize,
-    /// −log p̂ per sentence of the test file.
-    pub nll: f64,
-    /// Its standard error from samples.
-    pub sampling_error: f64,
-    /// Its standard error from sentences.
-    pub text_error: f64,
-    /// About how much it is too large.
-    pub bias: f64,
-    /// Perplexity per word.
-    pub perplexity: f64,
-    /// Steps of training.
-    pub steps: usize,
-    /// Seconds of training.
-    pub seconds: f64,
-    /// Words per second of training.
-    pub words_per_second: f64,
-    /// Largest memory in GiB: of the GPU, or of the process.
-    pub gib: f64,
-    /// States that never occur in the posterior of the training text.
-    pub inactive: usize,
-}
-
 /// Settings of the experiments.
 pub struct Setting<'a> {
     /// The folder of texts, or `None` for a small text made by the program.
@@ -91,8 +63,10 @@ pub struct Setting<'a> {
     pub seconds: f64,
     /// Steps of training per row and seed, instead of seconds.
     pub steps: Option<usize>,
-    /// Only rows whose names contain this.
-    pub only: Option<String>,
+    /// Only these rows; all if there are none.
+    pub only: Vec<String>,
+    /// Only this seed of each row, from 0.
+    pub seed_index: Option<u64>,
     /// The file of results.
     pub results: &'a Path,
     /// The folder of pictures.
@@ -103,6 +77,29 @@ pub struct Setting<'a> {
     pub samples: usize,
     /// Base seed.
     pub seed: u64,
+    /// Threads.
+    pub run: Run,
+}
+
+impl Setting<'_> {
+    /// Steps of training, if they are not limited by time.
+    fn limit(&self) -> Option<usize> {
+        self.steps.or(self.quick.then_some(60))
+    }
+
+    fn recorded(&self, texts: &Texts, engine: Engine) -> Settings {
+        Settings {
+            quick: self.quick,
+            seconds: self.limit().is_none().then_some(self.seconds),
+            steps: self.limit(),
+            test: self.test,
+            samples: self.samples,
+            seed: self.seed,
+            device: if engine == Engine::Library { "cpu" } else { "cuda" }.to_owned(),
+            text: fingerprint(&texts.train),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
 }
 
 /// Training and test text.
@@ -154,6 +151,9 @@ pub fn made_up(count: usize, seed: u64) -> Lines {
     Lines { sentences: (0..count).map(sentence).collect(), pieces: Vec::new(), cut: 0 }
 }
 
+/// The share of training after which the temperature is the one for which models are judged.
+const WARM_UP: f64 = 0.5;
+
 impl Spec {
     fn configs(&self, setting: &Setting<'_>, seed: u64) -> (ModelConfig, TrainConfig) {
         // Small models have a twentieth of the states, from 10 to 100.
@@ -172,7 +172,6 @@ impl Spec {
             sampled: each,
             batch: if setting.quick { 32 } else { 64 },
             rate: if setting.quick { 1e-2 } else { 1e-3 },
-            warm_up: if setting.quick { 40 } else { 2000 },
             seed: setting.seed + seed,
             ..TrainConfig::default()
         };
@@ -183,121 +182,125 @@ impl Spec {
         &self,
         setting: &Setting<'_>,
         texts: &Texts,
-        seed: u64,
+        (model, train): (ModelConfig, TrainConfig),
         engine: Engine,
         device: &I::Device,
     ) -> Result<(Found, Vec<usize>)> {
-        let (model, train) = self.configs(setting, seed);
-        self.run_with::<I>(setting, texts, model, train, engine, device)
-    }
-
-    fn run_with<I: Backend>(
-        &self,
-        setting: &Setting<'_>,
-        texts: &Texts,
-        model: ModelConfig,
-        train: TrainConfig,
-        engine: Engine,
-        device: &I::Device,
-    ) -> Result<(Found, Vec<usize>)> {
-        let run = Run::default().with_seed(train.seed);
+        let run = setting.run.clone().with_seed(train.seed);
         let states = model.states;
-        let kept = if train.inference == Inference::Full { states } else { train.top + train.sampled };
+        let (kept, sampled) = match train.inference {
+            Inference::Full => (states, 0),
+            Inference::Top => (train.top + train.sampled, 0),
+            Inference::Rdp => (train.top + train.sampled, train.sampled),
+            Inference::TwoPass => (train.top + train.sampled, train.top + train.sampled),
+        };
         let seed = train.seed - setting.seed;
         let first = beginning(&model, &train, &texts.words, LIMIT, &texts.train, None);
         let mut trainer =
             Trainer::<I>::new(&texts.train, &texts.kept, first, None, engine, device.clone(), run.clone())?;
-        let limits = match setting.steps.or(setting.quick.then_some(60)) {
-            Some(steps) => Limits { steps: Some(steps), ..Limits::default() },
-            None => Limits { seconds: Some(setting.seconds), ..Limits::default() },
+        let begun = Instant::now();
+        if engine == Engine::Device {
+            trainer.warm_up()?;
+        }
+        let warm_up_seconds = begun.elapsed().as_secs_f64();
+        let limits = match setting.limit() {
+            Some(steps) => Limits { steps: Some(steps), warm_up: Some(WARM_UP), ..Limits::default() },
+            None => Limits { seconds: Some(setting.seconds), warm_up: Some(WARM_UP), ..Limits::default() },
         };
-        let outputs = Outputs { quiet: true, keep_every: f64::INFINITY, ..Outputs::default() };
-        trainer.train(&limits, &outputs)?;
+        let outputs =
+            Outputs { quiet: true, keep_every: f64::INFINITY, remember: true, ..Outputs::default() };
+        let watch = machine::Watch::start(engine);
+        let trained = trainer.train(&limits, &outputs);
+        let gib = watch.stop();
+        trained?;
         let progress = trainer.progress.clone();
-        let used = Model {
-            config: model,
-            parameters: trainer.parameters(),
-            gpt2: None,
-            engine,
-            device: device.clone(),
-        };
+        let used =
+            Model { config: model, parameters: trainer.best(), gpt2: None, engine, device: device.clone() };
+        drop(trainer);
         let found = used.likelihood(&texts.test, &Sums::FULL, setting.samples, &run)?;
         let counts = frequencies(&used, &texts.train, &run)?;
-        let per_epoch = texts.train.batches(train.batch).len().max(1) as f64;
-        let words = texts.train.tokens() as f64 * progress.step as f64 / per_epoch;
+        let epochs = progress.step as f64 / texts.train.batches(train.batch).len().max(1) as f64;
+        let (bound, best_step) = progress.best.unwrap_or((f64::NAN, progress.step));
         let row = Found {
             row: self.name.to_owned(),
             seed,
             states,
             kept,
+            sampled,
             nll: found.nll,
             sampling_error: found.sampling_error,
             text_error: found.text_error,
             bias: found.bias,
             perplexity: found.perplexity,
+            bound,
+            best_step,
             steps: progress.step,
+            epochs,
             seconds: progress.seconds,
-            words_per_second: words / progress.seconds,
-            gib: memory(engine),
+            warm_up_seconds,
+            words_per_second: texts.train.tokens() as f64 * epochs / progress.seconds,
+            gib,
             inactive: counts.iter().filter(|&&count| count == 0).count(),
+            machine: machine::name(engine),
+            date: results::today(),
+            settings: setting.recorded(texts, engine),
         };
         Ok((row, counts))
     }
 }
 
-/// GiB in use: of the GPU as its driver says, or the largest of this process.
-fn memory(engine: Engine) -> f64 {
-    if engine == Engine::Device {
-        let asked = std::process::Command::new("nvidia-smi")
-            .args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
-            .output();
-        let text = asked.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
-        if let Some(used) = text.lines().next().and_then(|line| line.trim().parse::<f64>().ok()) {
-            return used / 1024.0;
+/// The rows with these names; all rows without names.
+fn chosen(only: &[String]) -> Result<Vec<&'static Spec>> {
+    for name in only {
+        if ROWS.iter().all(|row| row.name != name) {
+            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            bail!("--only `{name}`: expected {}", known.join(", "));
         }
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|x| x.parse::<f64>().ok());
-    kib.map_or(f64::NAN, |kib| kib / 1024.0 / 1024.0)
-}
-
-fn read_results(path: &Path) -> Vec<Found> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    let wanted = |row: &&Spec| only.is_empty() || only.iter().any(|name| name == row.name);
+    Ok(ROWS.iter().filter(wanted).collect())
 }
 
 /// Trains and evaluates the rows that are not in the results file yet, and prints the table.
 ///
 /// # Errors
-/// If a text cannot be read or the results cannot be written.
+/// If a text cannot be read, a row fails or the results cannot be written; other rows are run even if one fails.
 pub fn table5<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Device) -> Result<Vec<Found>> {
+    let rows = chosen(&setting.only)?;
     let texts = texts(setting)?;
-    let chosen = |row: &&Spec| setting.only.as_ref().is_none_or(|only| row.name.contains(only.as_str()));
+    let settings = setting.recorded(&texts, engine);
+    let mut failures = Vec::new();
     // The first seed of every row comes first.
     for seed in 0..3 {
-        for row in ROWS.iter().filter(chosen) {
+        for row in &rows {
             let seeds = if setting.quick { 1 } else { row.seeds };
-            let done = read_results(setting.results);
-            if seed >= seeds || done.iter().any(|found| found.row == row.name && found.seed == seed) {
+            let mut done = results::read::<Found>(setting.results)?.into_iter();
+            let same =
+                |found: Found| found.row == row.name && found.seed == seed && found.settings == settings;
+            let left_out = setting.seed_index.is_some_and(|only| only != seed);
+            if seed >= seeds || left_out || done.any(same) {
                 continue;
             }
             eprintln!("{}, seed {seed} …", row.name);
-            let (found, _) = row.run::<I>(setting, &texts, seed, engine, device)?;
-            append(setting.results, &found)?;
-            eprintln!("{}", serde_json::to_string(&found)?);
+            match row.run::<I>(setting, &texts, row.configs(setting, seed), engine, device) {
+                Ok((found, _)) => {
+                    results::append(setting.results, &found)?;
+                    eprintln!("{}", serde_json::to_string(&found)?);
+                }
+                Err(error) => failures.push(format!("{}, seed {seed}: {error:#}", row.name)),
+            }
         }
     }
-    let all = read_results(setting.results);
+    let (all, others): (Vec<Found>, Vec<Found>) =
+        results::read::<Found>(setting.results)?.into_iter().partition(|found| found.settings == settings);
     println!("{}", table(&all));
+    if !others.is_empty() {
+        eprintln!("{}: {} rows have other settings", setting.results.display(), others.len());
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
+    }
     Ok(all)
-}
-
-fn append(path: &Path, found: &Found) -> Result<()> {
-    let fail = || format!("cannot write {}", path.display());
-    let mut file = std::fs::File::options().create(true).append(true).open(path).with_context(fail)?;
-    writeln!(file, "{}", serde_json::to_string(found)?).with_context(fail)?;
-    file.sync_all().with_context(fail)
 }
 
 /// The table as Markdown.
@@ -335,12 +338,24 @@ pub fn table(all: &[Found]) -> String {
     text
 }
 
+/// A finished line of Figure 2.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Curve {
+    /// K₁.
+    pub top: usize,
+    /// The results of training and evaluation.
+    pub found: Found,
+    /// How often each state occurs, the most frequent first.
+    pub counts: Vec<usize>,
+}
+
 /// Frequencies of states of the aggregated posterior: the likeliest states only, and growing numbers of drawn ones.
 ///
 /// # Errors
 /// As [`table5`].
 pub fn figure2<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Device) -> Result<()> {
     let texts = texts(setting)?;
+    let settings = setting.recorded(&texts, engine);
     let mut curves: Vec<(String, Vec<usize>)> = Vec::new();
     println!("| K₁ | K₂ | inactive states | NLL |\n|---|---|---|---|");
     for share in [0_usize, 1, 5, 10] {
@@ -351,62 +366,26 @@ pub fn figure2<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::De
         train.sampled = (all * share).div_ceil(20).min(all - 1);
         train.top = all - train.sampled;
         let (top, sampled) = (train.top, train.sampled);
-        let (found, mut counts) = row.run_with::<I>(setting, &texts, model, train, engine, device)?;
+        let done = results::read::<Curve>(setting.results)?.into_iter().find(|curve| {
+            curve.top == top && curve.found.sampled == sampled && curve.found.settings == settings
+        });
+        let curve = match done {
+            Some(curve) => curve,
+            None => {
+                let (found, mut counts) = row.run::<I>(setting, &texts, (model, train), engine, device)?;
+                counts.sort_unstable_by(|a, b| b.cmp(a));
+                let curve = Curve { top, found, counts };
+                results::append(setting.results, &curve)?;
+                curve
+            }
+        };
+        let found = &curve.found;
         println!("| {top} | {sampled} | {} of {} | {:.2} |", found.inactive, found.states, found.nll);
-        counts.sort_unstable_by(|a, b| b.cmp(a));
-        curves.push((format!("K1 = {top}, K2 = {sampled}"), counts));
+        curves.push((format!("K1 = {top}, K2 = {sampled}"), curve.counts));
     }
     let path = setting.folder.join("rdp-fig2.svg");
-    std::fs::write(&path, picture(&curves)).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, picture::picture(&curves))
+        .with_context(|| format!("cannot write {}", path.display()))?;
     println!("\nThe picture is in {}.", path.display());
     Ok(())
-}
-
-/// Curves of frequencies by rank, with a logarithmic axis; 0 is below it.
-fn picture(curves: &[(String, Vec<usize>)]) -> String {
-    let (width, height, left, bottom) = (640.0, 400.0, 70.0, 50.0);
-    let states = curves.iter().map(|curve| curve.1.len()).max().unwrap_or(1).max(2) as f64;
-    let most = curves.iter().flat_map(|curve| curve.1.iter().copied()).max().unwrap_or(1).max(10) as f64;
-    let x = |rank: usize| left + (width - left - 20.0) * rank as f64 / (states - 1.0);
-    let y = |count: f64| {
-        let part = if count < 1.0 { 0.0 } else { 0.08 + 0.92 * count.log10() / most.log10() };
-        height - bottom - (height - bottom - 20.0) * part
-    };
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
-    );
-    let mut ticks: Vec<(f64, String)> = vec![(0.0, "0".into())];
-    ticks.extend(
-        (0..=most.log10() as i32).map(|power| (10_f64.powi(power), format!("{}", 10_u64.pow(power as u32)))),
-    );
-    for (count, label) in ticks {
-        let at = y(count);
-        svg.push_str(&format!(
-            "<line x1=\"{left}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
-            width - 20.0,
-            left - 6.0,
-            at + 4.0
-        ));
-    }
-    for (k, (name, counts)) in curves.iter().enumerate() {
-        let colour = ["#444444", "#1f77b4", "#ff7f0e", "#2ca02c"][k % 4];
-        let points: Vec<String> = counts
-            .iter()
-            .enumerate()
-            .map(|(rank, &count)| format!("{:.1},{:.1}", x(rank), y(count as f64)))
-            .collect();
-        svg.push_str(&format!(
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{}\"/>\n<text x=\"{}\" y=\"{}\" fill=\"{colour}\" text-anchor=\"end\">{name}</text>\n",
-            points.join(" "),
-            width - 30.0,
-            36 + 18 * k
-        ));
-    }
-    svg.push_str(&format!(
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">states, most frequent first</text>\n<text transform=\"translate(16 {}) rotate(-90)\" text-anchor=\"middle\">occurrences</text>\n</svg>\n",
-        (left + width) / 2.0,
-        height - 12.0,
-        height / 2.0
-    ));
-    svg
 }

@@ -59,6 +59,20 @@ pub struct Limits {
     pub steps: Option<usize>,
     /// Epochs without a better objective of the sentences kept for testing.
     pub patience: Option<usize>,
+    /// The warm-up ends after this share of the run, instead of a number of steps.
+    pub warm_up: Option<f64>,
+}
+
+impl Limits {
+    /// How much of the run is done.
+    fn done(&self, step: usize, seconds: f64, per_epoch: usize) -> f64 {
+        let parts = [
+            self.epochs.map(|n| step as f64 / (n * per_epoch).max(1) as f64),
+            self.steps.map(|n| step as f64 / n.max(1) as f64),
+            self.seconds.map(|limit| seconds / limit),
+        ];
+        parts.into_iter().flatten().fold(0.0, f64::max)
+    }
 }
 
 /// Where a training run writes.
@@ -74,6 +88,8 @@ pub struct Outputs {
     pub keep_every: f64,
     /// No progress.
     pub quiet: bool,
+    /// Keeps the best parameters in memory, those after the last step included.
+    pub remember: bool,
 }
 
 /// Averages per sentence of the parts of the objective.
@@ -101,6 +117,7 @@ pub struct Trainer<'a, I: Backend> {
     /// Settings and how far the run is.
     pub progress: Progress,
     parameters: Parameters<Autodiff<I>>,
+    best: Option<Parameters<I>>,
     adam: Adam<I>,
     gpt2: Option<Gpt2<Autodiff<I>>>,
     engine: Engine,
@@ -142,12 +159,17 @@ impl<'a, I: Backend> Trainer<'a, I> {
             }
         };
         let gpt2 = gpt2.map(|weights| Gpt2::new(weights, &device));
-        Ok(Trainer { corpus, kept, progress, parameters, adam, gpt2, engine, device, run })
+        Ok(Trainer { corpus, kept, progress, parameters, best: None, adam, gpt2, engine, device, run })
     }
 
     /// The parameters without gradients.
     pub fn parameters(&self) -> Parameters<I> {
         self.parameters.inner()
+    }
+
+    /// The best parameters of a run with [`Outputs::remember`]; else the present ones.
+    pub fn best(&self) -> Parameters<I> {
+        self.best.clone().unwrap_or_else(|| self.parameters())
     }
 
     /// The objective of a batch to be minimised, and its parts summed over the batch.
@@ -161,7 +183,8 @@ impl<'a, I: Backend> Trainer<'a, I> {
         dropout: f64,
     ) -> Result<Objective<I>> {
         let config = &self.progress.train;
-        let read = sentences::<A<I>>(corpus, batch, &self.device);
+        let rows = whole(self.engine, batch, config.batch);
+        let read = sentences::<A<I>>(corpus, &rows, &self.device);
         let (emissions, states) =
             encoder::chain(&self.parameters, &self.progress.model, self.gpt2.as_ref(), &read);
         let seed = Streams::new(config.seed, purpose).block(step).bits();
@@ -182,9 +205,15 @@ impl<'a, I: Backend> Trainer<'a, I> {
             Tensor::from_data(TensorData::new(mask, [count, steps]), &self.device)
         });
         let joint = log_joint(&self.parameters, &read.words, &States::Soft(soft), seen);
-        let parts = [&joint.words, &joint.states, &drawn.entropy].map(|part| part.clone().inner().sum());
+        let parts = [&joint.words, &joint.states, &drawn.entropy].map(|part| part.clone().inner());
         let total = joint.words + joint.states + drawn.entropy * schedule.0;
-        Ok((-total.mean(), parts))
+        if self.engine == Engine::Library {
+            return Ok((-total.mean(), parts.map(Tensor::sum)));
+        }
+        let real: Vec<f32> = (0..rows.len()).map(|i| if i < batch.len() { 1.0 } else { 0.0 }).collect();
+        let real = Tensor::<I, 1>::from_data(TensorData::new(real, [rows.len()]), &self.device);
+        let mean = (total * Tensor::from_inner(real.clone())).sum() / batch.len() as f64;
+        Ok((-mean, parts.map(|part| (part * real.clone()).sum())))
     }
 
     /// The parts of the objective for sentences that were not trained on.
@@ -203,18 +232,44 @@ impl<'a, I: Backend> Trainer<'a, I> {
         Ok(Parts { words: sums[0] / count, states: sums[1] / count, entropy: sums[2] / count })
     }
 
+    /// Steps on copies of the parameters, one for each shape of a batch, and a judgement. On a GPU they compile the
+    /// kernels and choose among them, which takes far longer than the steps.
+    ///
+    /// # Errors
+    /// Those of the library.
+    pub fn warm_up(&self) -> Result<()> {
+        let config = &self.progress.train;
+        let (mut parameters, mut adam) = (self.parameters.clone(), self.adam.clone());
+        for _ in 0..2 {
+            let mut seen = std::collections::BTreeSet::new();
+            for batch in self.corpus.batches(config.batch) {
+                let rows = whole(self.engine, &batch, config.batch).len();
+                if !seen.insert((rows, self.corpus.sentences[batch[0]].len())) {
+                    continue;
+                }
+                let schedule = config.schedule(0);
+                let (loss, parts) =
+                    self.objective(self.corpus, &batch, 0, "warm-up", schedule, config.word_dropout)?;
+                let mut gradients = loss.backward();
+                adam.step(&mut parameters, &mut gradients, config.rate, config.clip);
+                let _ = parts.map(number);
+            }
+        }
+        self.judge(self.kept)?;
+        self.wait()
+    }
+
+    /// Waits until the device has done all work.
+    fn wait(&self) -> Result<()> {
+        I::sync(&self.device).map_err(|error| anyhow::anyhow!("the device has failed: {error:?}"))
+    }
+
     /// One step on a batch; the parts are sums over it.
-    fn step(&mut self, batch: &[usize]) -> Result<[Tensor<I, 1>; 3]> {
+    fn step(&mut self, batch: &[usize], schedule: (f64, f64)) -> Result<[Tensor<I, 1>; 3]> {
         let config = self.progress.train.clone();
-        let step = self.progress.step;
-        let (loss, parts) = self.objective(
-            self.corpus,
-            batch,
-            step as u64,
-            "step",
-            config.schedule(step),
-            config.word_dropout,
-        )?;
+        let step = self.progress.step as u64;
+        let (loss, parts) =
+            self.objective(self.corpus, batch, step, "step", schedule, config.word_dropout)?;
         let mut gradients = loss.backward();
         self.adam.step(&mut self.parameters, &mut gradients, config.rate, config.clip);
         self.progress.step += 1;
@@ -235,34 +290,43 @@ impl<'a, I: Backend> Trainer<'a, I> {
     /// # Errors
     /// If a file cannot be written, or the objective is no longer a number.
     pub fn train(&mut self, limits: &Limits, outputs: &Outputs) -> Result<Vec<(usize, Parts)>> {
-        let started = Instant::now();
         let before = self.progress.seconds;
         let mut log = outputs.log.as_deref().map(|path| Log::open(path, self.progress.step)).transpose()?;
         let mut history = Vec::new();
+        // Judging and writing do not count as training.
+        let mut clock = Clock::new();
         let mut since = Instant::now();
         let mut sums: Option<[Tensor<I, 1>; 3]> = None;
-        let (mut count, mut words) = (0_usize, 0_usize);
-        let mut last_line = (Instant::now(), self.progress.step);
-        let per_epoch = self.corpus.shuffled(self.progress.train.batch, self.progress.train.seed, 0).len();
+        let (mut count, mut words, mut last_line) = (0_usize, 0_usize, 0.0);
+        let (size, seed) = (self.progress.train.batch, self.progress.train.seed);
+        let per_epoch = self.corpus.shuffled(size, seed, 0).len();
         'all: loop {
             let epoch = self.progress.step / per_epoch;
             if limits.epochs.is_some_and(|epochs| epoch >= epochs) {
                 break;
             }
-            let order = self.corpus.shuffled(self.progress.train.batch, self.progress.train.seed, epoch);
+            let order = self.corpus.shuffled(size, seed, epoch);
             for batch in &order[self.progress.step % per_epoch..] {
-                let out_of_time = limits.seconds.is_some_and(|limit| self.progress.seconds >= limit);
-                if out_of_time || limits.steps.is_some_and(|steps| self.progress.step >= steps) {
+                let (step, seconds) = (self.progress.step, self.progress.seconds);
+                let out_of_time = limits.seconds.is_some_and(|limit| seconds >= limit);
+                if out_of_time || limits.steps.is_some_and(|steps| step >= steps) {
                     break 'all;
                 }
-                let parts = self.step(batch)?;
+                let schedule = match limits.warm_up {
+                    Some(share) => {
+                        let part = limits.done(step, seconds, per_epoch) / share;
+                        self.progress.train.schedule_at(part)
+                    }
+                    None => self.progress.train.schedule(step),
+                };
+                let parts = self.step(batch, schedule)?;
                 sums = Some(match sums.take() {
                     None => parts,
                     Some(sums) => add(sums, parts),
                 });
                 count += batch.len();
                 words += batch.len() * self.corpus.sentences[batch[0]].len();
-                self.progress.seconds = before + started.elapsed().as_secs_f64();
+                self.progress.seconds = before + clock.seconds();
                 if !self.progress.step.is_multiple_of(INTERVAL) {
                     continue;
                 }
@@ -276,12 +340,15 @@ impl<'a, I: Backend> Trainer<'a, I> {
                         self.progress.step
                     );
                 }
+                // The device has done its work now, not before.
+                let now = clock.seconds();
+                self.progress.seconds = before + now;
                 let line = Line {
                     step: self.progress.step,
                     epoch: self.progress.step as f64 / per_epoch as f64,
                     seconds: self.progress.seconds,
                     parts,
-                    per_second: words as f64 / last_line.0.elapsed().as_secs_f64(),
+                    per_second: words as f64 / (now - last_line),
                 };
                 history.push((line.step, parts));
                 if let Some(log) = &mut log {
@@ -290,24 +357,32 @@ impl<'a, I: Backend> Trainer<'a, I> {
                 if !outputs.quiet {
                     line.show(limits, per_epoch);
                 }
-                last_line = (Instant::now(), self.progress.step);
-                (count, words) = (0, 0);
-                if since.elapsed().as_secs_f64() >= outputs.keep_every {
-                    self.keep(outputs)?;
+                (count, words, last_line) = (0, 0, now);
+                // At the end of an epoch the state is written after the judgement, which a resumed run would miss.
+                let ended = self.progress.step.is_multiple_of(per_epoch);
+                if !ended && since.elapsed().as_secs_f64() >= outputs.keep_every {
+                    clock.pause(|| self.keep(outputs))?;
                     since = Instant::now();
                 }
             }
-            if self.end_of_epoch(limits, outputs)? {
+            self.wait()?;
+            self.progress.seconds = before + clock.seconds();
+            if clock.pause(|| self.end_of_epoch(limits, outputs))? {
                 break;
             }
             since = Instant::now();
-            last_line = (Instant::now(), self.progress.step);
         }
-        self.progress.seconds = before + started.elapsed().as_secs_f64();
-        if self.progress.best.is_none() {
-            self.end_of_epoch(&Limits::default(), outputs)?;
-        }
+        self.wait()?;
+        self.progress.seconds = before + clock.seconds();
         self.keep(outputs)?;
+        // A resumed run does not know of this judgement: an uninterrupted one would not have made it.
+        if self.progress.best.is_none() || (outputs.remember && !self.progress.step.is_multiple_of(per_epoch))
+        {
+            self.judge_and_keep_best(outputs)?;
+        }
+        if let Some(log) = log {
+            log.0.sync_all().context("cannot write the log")?;
+        }
         Ok(history)
     }
 
@@ -318,28 +393,69 @@ impl<'a, I: Backend> Trainer<'a, I> {
         }
     }
 
-    /// Judges the model on sentences kept for this, keeps it if it is the best so far, and says whether to stop.
-    fn end_of_epoch(&mut self, limits: &Limits, outputs: &Outputs) -> Result<bool> {
+    /// Judges the model on sentences kept for this, and keeps it if it is the best so far.
+    fn judge_and_keep_best(&mut self, outputs: &Outputs) -> Result<()> {
         let found = self.judge(self.kept)?.bound();
-        let better = self.progress.best.is_none_or(|(best, _)| found > best);
+        let better = !found.is_nan() && self.progress.best.is_none_or(|(best, _)| found > best);
         if better {
             self.progress.best = Some((found, self.progress.step));
+            if outputs.remember {
+                self.best = Some(self.parameters());
+            }
             if let Some(path) = &outputs.model {
                 let parameters = self.parameters.inner().numbers();
                 Checkpoint { progress: self.progress.clone(), parameters, moments: None }.write(path)?;
             }
         }
-        self.keep(outputs)?;
-        let (_, at) = self.progress.best.unwrap_or((found, self.progress.step));
-        let per_epoch = self.corpus.batches(self.progress.train.batch).len().max(1);
-        let waited = (self.progress.step - at) / per_epoch;
         if !outputs.quiet {
             eprintln!(
                 "\nsentences kept for testing: bound {found:.3} per sentence{}",
                 if better { ", the best so far" } else { "" }
             );
         }
+        Ok(())
+    }
+
+    /// Judges the model, writes the state of the run, and says whether to stop.
+    fn end_of_epoch(&mut self, limits: &Limits, outputs: &Outputs) -> Result<bool> {
+        self.judge_and_keep_best(outputs)?;
+        self.keep(outputs)?;
+        let at = self.progress.best.map_or(self.progress.step, |(_, at)| at);
+        let per_epoch = self.corpus.batches(self.progress.train.batch).len().max(1);
+        let waited = (self.progress.step - at) / per_epoch;
         Ok(limits.patience.is_some_and(|patience| waited >= patience))
+    }
+}
+
+/// A clock that can be paused.
+struct Clock {
+    started: Instant,
+    paused: f64,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Clock { started: Instant::now(), paused: 0.0 }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64() - self.paused
+    }
+
+    fn pause<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let before = Instant::now();
+        let found = work();
+        self.paused += before.elapsed().as_secs_f64();
+        found
+    }
+}
+
+/// The sentences of a batch; on a device, the batch is filled up with its own sentences, which then count nothing, so
+/// that all batches of sentences of one length have the same shape.
+pub fn whole(engine: Engine, batch: &[usize], size: usize) -> Vec<usize> {
+    match engine {
+        Engine::Library => batch.to_vec(),
+        Engine::Device => batch.iter().copied().cycle().take(size.max(batch.len())).collect(),
     }
 }
 
@@ -367,12 +483,7 @@ struct Line {
 impl Line {
     fn show(&self, limits: &Limits, per_epoch: usize) {
         let Parts { words, states, entropy } = self.parts;
-        let done = [
-            limits.epochs.map(|n| self.step as f64 / (n * per_epoch) as f64),
-            limits.steps.map(|n| self.step as f64 / n as f64),
-            limits.seconds.map(|s| self.seconds / s),
-        ];
-        let done = done.into_iter().flatten().fold(0.0, f64::max);
+        let done = limits.done(self.step, self.seconds, per_epoch);
         let left = if done > 0.0 { self.seconds * (1.0 / done - 1.0) } else { f64::NAN };
         let mut out = std::io::stderr().lock();
         let end = if std::io::IsTerminal::is_terminal(&out) { '\r' } else { '\n' };

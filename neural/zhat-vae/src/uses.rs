@@ -1,6 +1,6 @@
 //! Uses of a trained model: posteriors, tags, new sentences, frequencies of states.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use burn_tensor::backend::Backend;
 use burn_tensor::{Int, Tensor, TensorData};
 use zhat::dynamic::ForwardBackward;
@@ -13,15 +13,28 @@ use crate::encoder;
 use crate::evaluate::Model;
 use crate::posterior::{Sums, library_chain, sample};
 use crate::text::{Corpus, END, Vocabulary};
-use crate::train::sentences;
+use crate::train::{sentences, whole};
+
+/// Sentences of which [`frequencies`] draws states at once.
+const SENTENCES: usize = 256;
 
 /// The inference network's chains of all sentences, in their order.
 ///
 /// # Errors
-/// If a score is not finite.
-pub fn posterior<B: Backend>(model: &Model<B>, corpus: &Corpus) -> Result<Chain<f32>> {
+/// If a score is not finite, or the scores do not fit into the memory of the run.
+pub fn posterior<B: Backend>(model: &Model<B>, corpus: &Corpus, run: &Run) -> Result<Chain<f32>> {
     let lengths: Vec<usize> = corpus.sentences.iter().map(Vec::len).collect();
     let (longest, states) = (lengths.iter().copied().max().unwrap_or(0), model.config.states);
+    // Once as they are collected and once in the file's buffers.
+    let bytes = lengths.len() as u64 * longest as u64 * states as u64 * 8;
+    if bytes > run.memory() {
+        bail!(
+            "the scores of {} sentences need {:.1} GiB, and {:.1} GiB are available; use --first for a part of them",
+            lengths.len(),
+            bytes as f64 / 2_f64.powi(30),
+            run.memory() as f64 / 2_f64.powi(30)
+        );
+    }
     let mut emissions = vec![0.0_f32; lengths.len() * longest * states];
     let mut vectors = Vec::new();
     for batch in corpus.batches(64) {
@@ -107,13 +120,15 @@ pub fn generate<B: Backend>(model: &Model<B>, count: usize, limit: usize, seed: 
 pub fn frequencies<B: Backend>(model: &Model<B>, corpus: &Corpus, run: &Run) -> Result<Vec<usize>> {
     let mut counts = vec![0; model.config.states];
     let streams = Streams::new(run.seed(), "frequencies of states");
-    for (i, batch) in corpus.batches(256).iter().enumerate() {
-        let read = sentences::<B>(corpus, batch, &model.device);
+    for (i, batch) in corpus.batches(SENTENCES).iter().enumerate() {
+        let read = sentences::<B>(corpus, &whole(model.engine, batch, SENTENCES), &model.device);
         let (emissions, states) =
             encoder::chain(&model.parameters, &model.config, model.gpt2.as_ref(), &read);
         let run = run.clone().with_seed(streams.block(i as u64).bits());
         let drawn = sample(model.engine, &Sums::FULL, &emissions, &states, 1, &run)?;
-        drawn.paths.into_data().iter::<i64>().for_each(|state| counts[state as usize] += 1);
+        let [_, _, steps] = drawn.paths.dims();
+        let states = drawn.paths.into_data();
+        states.iter::<i64>().take(batch.len() * steps).for_each(|state| counts[state as usize] += 1);
     }
     Ok(counts)
 }

@@ -91,6 +91,9 @@ fn a_model_is_trained_and_used() {
     assert_eq!(new.lines().count(), 5);
     assert_eq!(new, works(at, &["sample", "m.safetensors", "-n", "5", "--seed", "2"]));
     // The posterior is a model of zhat: its best paths are the tags.
+    works(at, &["posterior", "m.safetensors", "text.txt", "-o", "first.zhat", "--first", "7"]);
+    let first = zhat::io::read_model(&at.join("first.zhat")).unwrap();
+    assert_eq!(first.get::<zhat::Chain<f32>>().unwrap().batch(), 7);
     works(at, &["posterior", "m.safetensors", "text.txt", "-o", "q.zhat"]);
     let chain = zhat::io::read_model(&at.join("q.zhat")).unwrap();
     let chain = chain.get::<zhat::Chain<f32>>().unwrap();
@@ -114,27 +117,71 @@ fn a_killed_run_goes_on_to_the_same_bits() {
     let at = folder.path();
     text(at);
     let arguments = |name: &'static str, more: &[&'static str]| -> Vec<&'static str> {
-        let base = ["train", "text.txt", "-q", "-o", name, "--epochs", "6", "--keep-every", "0"];
+        let base = ["train", "text.txt", "-q", "-o", name, "--epochs", "12", "--keep-every", "0"];
         [&base[..], &SMALL, &["--method", "rdp", "--top", "2", "--sampled", "2"], more].concat()
     };
     works(at, &arguments("whole", &[]));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zhat-vae"));
-    let mut child = command.args(arguments("part", &[])).current_dir(at).spawn().unwrap();
-    // Killed as soon as there is a state to go on from.
-    for _ in 0..6000 {
-        if at.join("part.state").exists() || child.try_wait().unwrap().is_some() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    works(at, &arguments("part", &["--resume"]));
     let read = |name: &str| zhat_vae::checkpoint::Checkpoint::read(&at.join(name)).unwrap();
-    let (whole, part) = (read("whole.state"), read("part.state"));
-    assert_eq!(whole.progress.step, part.progress.step);
+    let whole = read("whole.state");
+    // Killed at two steps drawn at random, each some time after a state was written.
+    let mut random = zhat::random::Streams::new(25, "steps at which a run is killed").block(0);
+    let mut step = 0;
+    for more in [&[][..], &["--resume"]] {
+        step += 1 + random.below(whole.progress.step / 4);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zhat-vae"));
+        let mut child = command.args(arguments("part", more)).current_dir(at).spawn().unwrap();
+        let reached = || at.join("part.state").exists() && read("part.state").progress.step >= step;
+        for _ in 0..60_000 {
+            if child.try_wait().unwrap().is_some() || reached() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::thread::sleep(std::time::Duration::from_micros(random.below(30_000) as u64));
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before it was killed");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(read("part.state").progress.step < whole.progress.step);
+    }
+    works(at, &arguments("part", &["--resume"]));
+    let part = read("part.state");
+    assert_eq!((whole.progress.step, whole.progress.best), (part.progress.step, part.progress.best));
     assert!(whole.parameters == part.parameters && whole.moments == part.moments);
     assert!(read("whole").parameters == read("part").parameters);
+}
+
+/// A limit of the size of files stands for a full disk.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_old_files_stay_when_the_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    text(at);
+    let train = |epochs| {
+        let base = ["train", "text.txt", "-q", "-o", "m", "--epochs", epochs];
+        [&base[..], &SMALL].concat()
+    };
+    works(at, &train("2"));
+    let contents = || ["m", "m.state"].map(|name| std::fs::read(at.join(name)).unwrap());
+    let before = contents();
+    let resumed = [train("6"), vec!["--resume"]].concat();
+    let script = "trap '' XFSZ; ulimit -f 8; exec \"$@\"";
+    let found = Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_zhat-vae")])
+        .args(&resumed)
+        .current_dir(at)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&found.stderr);
+    assert_eq!(found.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("m: ") || errors.contains("m.state"), "{errors}");
+    assert!(before == contents());
+    let mut names: Vec<_> = std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["m", "m.state", "text.txt"]);
+    // The run goes on from the old state once there is space.
+    works(at, &resumed);
+    assert!(before != contents());
 }
 
 #[test]
@@ -164,6 +211,8 @@ fn bad_input_is_an_error_that_says_what_to_do() {
     fails(at, &["eval", "missing", "text.txt"], "missing");
     fails(at, &["eval", "text.txt", "text.txt"], "damaged");
     fails(at, &["repro", "rdp-table6", "--quick"], "rdp-table5");
+    fails(at, &["repro", "rdp-table5", "--quick", "--samples", "0"], "--samples");
+    fails(at, &["repro", "rdp-table5", "--quick", "--only", "FULL-100,RDP"], "two-pass RDP-10000");
     #[cfg(not(feature = "cuda"))]
     fails(at, &["sample", "missing", "--device", "cuda"], "cuda");
 }
@@ -182,16 +231,55 @@ fn long_sentences_are_cut_and_counted() {
 #[test]
 fn table_5_has_all_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let table = works(folder.path(), &["repro", "rdp-table5", "--quick"]);
-    let rows: Vec<&str> = table.lines().filter(|line| line.contains('-') && line.contains('±')).collect();
-    assert_eq!(rows.len(), 9, "{table}");
-    for row in rows {
+    let at = folder.path();
+    let rows = |table: &str| -> Vec<String> {
+        let rows = table.lines().filter(|line| line.contains('-') && line.contains('±'));
+        rows.map(str::to_owned).collect()
+    };
+    // A row by its exact name, then all others.
+    let one = works(at, &["repro", "rdp-table5", "--quick", "--only", "RDP-100", "--threads", "1"]);
+    assert_eq!(rows(&one).len(), 1, "{one}");
+    let table = works(at, &["repro", "rdp-table5", "--quick"]);
+    assert_eq!(rows(&table).len(), 9, "{table}");
+    for row in rows(&table) {
         let nll: f64 = row.split('|').nth(2).unwrap().split_whitespace().next().unwrap().parse().unwrap();
         // A sentence has about nine words of 24; uniform words would cost 29 nats.
         assert!((8.0..60.0).contains(&nll), "{table}");
     }
+    let results = || std::fs::read_to_string(at.join("rdp-table5-quick.jsonl")).unwrap();
+    assert_eq!(results().lines().count(), 9);
     // A second run has nothing left to do.
     let started = std::time::Instant::now();
-    assert_eq!(works(folder.path(), &["repro", "rdp-table5", "--quick"]), table);
+    assert_eq!(works(at, &["repro", "rdp-table5", "--quick"]), table);
     assert!(started.elapsed().as_secs() < 20);
+    // Other settings are another table.
+    let other = ["repro", "rdp-table5", "--quick", "--only", "FULL-100", "--steps", "5"];
+    let other = works(at, &other);
+    assert_eq!((rows(&other).len(), results().lines().count()), (1, 10), "{other}");
+}
+
+#[test]
+fn figure_2_goes_on_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let arguments = ["repro", "rdp-fig2", "--quick", "--steps", "10"];
+    let table = works(at, &arguments);
+    assert_eq!(table.lines().filter(|line| line.contains(" of 100 |")).count(), 4, "{table}");
+    let picture = || std::fs::read_to_string(at.join("rdp-fig2.svg")).unwrap();
+    let first = picture();
+    let results = at.join("rdp-fig2-quick.jsonl");
+    let lines = std::fs::read_to_string(&results).unwrap();
+    assert_eq!(lines.lines().count(), 4);
+    // Without its last line only the last run is repeated, with the same result.
+    let kept: Vec<&str> = lines.lines().take(3).collect();
+    std::fs::write(&results, kept.join("\n") + "\n").unwrap();
+    assert_eq!(works(at, &arguments), table);
+    assert_eq!((picture(), std::fs::read_to_string(&results).unwrap().lines().count()), (first, 4));
+}
+
+#[test]
+fn sums_of_the_device_are_compared_with_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = works(folder.path(), &["selftest"]);
+    assert_eq!(found.lines().filter(|line| line.contains("entropy")).count(), 6, "{found}");
 }
