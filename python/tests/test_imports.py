@@ -1,0 +1,77 @@
+"""Importing the package: quick, and without the libraries that only parts of it need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+LIBRARIES = {
+    "dynamax",
+    "hmmlearn",
+    "jax",
+    "matplotlib",
+    "networkx",
+    "pandas",
+    "pgmpy",
+    "polars",
+    "pomegranate",
+    "pyagrum",
+    "scipy",
+    "sklearn",
+    "torch",
+}
+USE = """
+zhat.generate.ising(3, 3).marginals()
+zhat.ops.log_partition(zhat.generate.chain(3, 4))
+fitted = zhat.fit({"a": [0, 0, 1], "b": [0, None, 1]}, missing="em")
+repr(fitted), fitted._repr_html_()
+zhat.sklearn.MarkovRandomField().fit([["a", 1], ["b", 2]]).transform([["a", None]])
+"""
+
+
+@pytest.mark.parametrize("program", ["import zhat", f"import zhat, zhat.sklearn, zhat.bridges\n{USE}"])
+def test_no_library_is_imported_that_is_not_needed(program: str) -> None:
+    program += f"\nimport sys, json; print(json.dumps(sorted({LIBRARIES!r} & set(sys.modules))))"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(result.stdout) == []
+
+
+def test_the_time_of_an_import() -> None:
+    """Processor time of the fastest of five imports, NumPy included."""
+    program = "import time; before = time.process_time(); import zhat; print(time.process_time() - before)"
+    command = [sys.executable, "-c", program]
+    times = [
+        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(5)
+    ]
+    assert min(times) < 0.15, times
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="peak memory is read differently")
+@pytest.mark.parametrize("name", ["emissions", "tables"])
+def test_large_arrays_are_not_copied(name: str) -> None:
+    """Peak memory of log Z of an array of 256 MiB, above that of the array."""
+    program = {
+        "emissions": "model = zhat.Chain(array.reshape(-1, 4096), left=left)",
+        "tables": "model = zhat.Chain(array[:1 << 22].reshape(-1, 64), array[:1 << 12].reshape(64, 64))",
+    }[name]
+    program = f"""
+import resource, sys, numpy as np, zhat
+unit = 1 if sys.platform == "darwin" else 1024
+array = np.zeros(1 << 25)
+array += 0.5
+left = np.zeros((4096, 1))
+zhat.ops.log_partition_and_gradient(zhat.generate.chain(3, 4))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{program}
+assert np.shares_memory(model.emissions, array)
+value = model.log_partition().value
+assert np.isfinite(value)
+print(unit * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) < np.zeros(1 << 25).nbytes // 2
