@@ -134,11 +134,11 @@ FOREIGN: dict[str, Callable[[Array], Any]] = {
 
 
 def with_entry(value: float) -> Callable[[Array], Array]:
-    """Puts a number into the middle of an array."""
+    """Replaces a number that all models read, and not one below or on the diagonal of spans or arcs."""
 
     def altered(array: Array) -> Array:
         made = array.copy()
-        made.flat[made.size // 2] = value
+        made[(*[0] * (array.ndim - 2), *[1, 0][-array.ndim :])] = value
         return made
 
     return altered

@@ -60,13 +60,13 @@ SAME: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("form", SAME)
 @pytest.mark.parametrize(("name", "argument"), PLACES)
 def test_other_forms_of_the_same_numbers(name: str, argument: str, form: str) -> None:
-    first = next(iter(MODELS[name][1]))
-    if form in ("array", "list", "half", "bfloat16") and argument == first:
-        pytest.xfail("the first parameter sets the precision") if form in ("half", "bfloat16") else None
     given = SAME[form](torch.tensor(MODELS[name][1][argument]))
-    tolerance = 1e-5 if form == "list" and argument == first else 1e-12
-    for own, want in zip(asked(built(name, **{argument: given})), WANTED[name], strict=True):
-        np.testing.assert_allclose(own.detach().numpy(), want.numpy(), rtol=tolerance, atol=tolerance)
+    model = built(name, **{argument: given})
+    # The first parameter sets the precision; a gradient has the type of its parameter.
+    least = 1e-12 if next(iter(model.tensors.values())).dtype is torch.float64 else 1e-5
+    for own, want in zip(asked(model), WANTED[name], strict=True):
+        tolerance = max(least, 4 * torch.finfo(own.dtype).eps)
+        np.testing.assert_allclose(own.detach().double().numpy(), want, rtol=tolerance, atol=tolerance)
 
 
 # Objects that are no tensors of real numbers.
@@ -82,7 +82,6 @@ FOREIGN: dict[str, Callable[[Any], Any]] = {
     "complex": lambda a: a + 1j,
     "meta": lambda a: a.to("meta"),
     "sparse": lambda a: a.to_sparse(),
-    "quantized": lambda a: torch.quantize_per_tensor(a.float(), 0.1, 0, torch.qint8),
 }
 
 
@@ -106,14 +105,13 @@ def test_numbers_that_are_not_finite(name: str, argument: str, value: float) -> 
     try:
         found = zt.log_partition(model)
     except zhat.InputError as error:
-        assert argument in str(error)  # noqa: PT017
-        assert argument in FINITE
+        assert "too large" in str(error)  # noqa: PT017
+        assert abs(value) == 1e300
         return
     found.sum().backward()
     assert not torch.isnan(found).any()
     assert not torch.isnan(given.grad).any()
-    if value == -np.inf:
-        assert given.grad.flatten()[given.numel() // 2] == 0
+    assert (given.grad[torch.isneginf(given)] == 0).all()
 
 
 @pytest.mark.parametrize(("name", "argument"), PLACES)
@@ -124,7 +122,7 @@ def test_other_shapes(name: str, argument: str) -> None:
             found = asked(built(name, **{argument: torch.tensor(array)}))
         except zhat.InputError as error:
             words = str(error)
-            assert any(word in words for word in (*known, *MODELS[name][2])), f"{array.shape}: {words}"
+            assert any(word in words for word in (*known, "lengths", "edges")), f"{array.shape}: {words}"
             continue
         assert all(torch.isfinite(own).all() for own in found), array.shape
 
@@ -159,18 +157,6 @@ def test_seeds(seed: Any) -> None:
     for ask in (zt.sample, zt.relaxed_sample):
         with pytest.raises(zhat.InputError, match="seed: expected an integer"):
             ask(built("chain"), seed=seed)
-
-
-def test_functional_gradients() -> None:
-    """The transforms of `torch.func` see the same gradients."""
-    arrays = MODELS["chain"][1]
-    emissions, transitions = (torch.tensor(arrays[name]) for name in ("emissions", "transitions"))
-
-    def loss(emissions: Any) -> Any:
-        return zt.log_partition(zt.Chain(emissions, transitions)).sum()
-
-    want = zt.marginals(zt.Chain(emissions, transitions)).emissions
-    torch.testing.assert_close(torch.func.grad(loss)(emissions), want)
 
 
 def test_no_gradients_where_none_are_asked_for() -> None:
