@@ -40,13 +40,19 @@ def test_no_library_is_imported_that_is_not_needed(program: str) -> None:
 
 
 def test_the_time_of_an_import() -> None:
-    """Processor time of the fastest of five imports, NumPy included."""
-    program = "import time; before = time.process_time(); import zhat; print(time.process_time() - before)"
+    """Processor time without NumPy, of the fastest of five imports; slow machines take longer for both."""
+    program = """
+import time
+start = time.process_time()
+import numpy
+between = time.process_time()
+import zhat
+print(between - start, time.process_time() - between)
+"""
     command = [sys.executable, "-c", program]
-    times = [
-        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(5)
-    ]
-    assert min(times) < 0.15, times
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(5)]
+    of_numpy, own = (min(map(float, times)) for times in zip(*map(str.split, runs), strict=True))
+    assert own < max(0.15, 2 * of_numpy), runs
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="peak memory is read differently")
