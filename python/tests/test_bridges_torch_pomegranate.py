@@ -26,8 +26,9 @@ with warnings.catch_warnings():
 def network_of(model: Discrete) -> Any:
     parts = {}
     for scope, table in model.factors:
-        kind = kinds.ConditionalCategorical if len(scope) > 1 else kinds.Categorical
-        parts[scope[-1]] = kind([torch.tensor(table, dtype=torch.float32)])
+        values = torch.tensor(table, dtype=torch.float32)
+        many = len(scope) > 1
+        parts[scope[-1]] = kinds.ConditionalCategorical([values]) if many else kinds.Categorical(values[None])
     edges = [(parts[parent], parts[scope[-1]]) for scope, _ in model.factors for parent in scope[:-1]]
     return BayesianNetwork([parts[name] for name in model.states], edges)
 

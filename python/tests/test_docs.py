@@ -1,8 +1,9 @@
 """Runs the code blocks of the README and the docs: shell and Python sessions, each with its printed output.
 
 A file's blocks run in order in one folder and share their variables. In expected output `…` stands for any
-text. Rust blocks are documentation tests of the library, `text` blocks are formulas and file formats, and
-commands of `sh` blocks are listed here with the test that runs them.
+text. Rust blocks are documentation tests of the library, `text` blocks are formulas and file formats,
+`pycon` blocks need dynamax, which is not installed for the tests, and commands of `sh` blocks are listed here
+with the test that runs them.
 """
 
 from __future__ import annotations
@@ -80,9 +81,11 @@ def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)
     variables: dict[str, object] = {}
-    parser, counts = doctest.DocTestParser(), dict.fromkeys(["console", "python", "rust", "sh", "text"], 0)
+    parser = doctest.DocTestParser()
+    counts = dict.fromkeys(["console", "pycon", "python", "rust", "sh", "text"], 0)
     for number, (language, text) in enumerate(blocks(name)):
         assert language in counts, f"{name}: block {number} is `{language}`, which nothing runs"
+        assert language != "pycon" or "dynamax" in text, f"{name}: block {number} could be run"
         counts[language] += 1
         if language == "console":
             assert run_session(text, tmp_path) > 0

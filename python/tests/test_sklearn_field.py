@@ -187,6 +187,46 @@ def test_values_of_rows_that_are_dropped() -> None:
     assert model.model_ == zhat.fit(np.array(table, dtype=object)).model
 
 
+def test_training_with_the_values_that_are_there() -> None:
+    """Expectation-maximisation: the model of `zhat.fit`, and every row takes part."""
+    table = [["a", 1], ["b", 2], ["a", 1], ["b", 1], ["c", None], [None, 3], [None, None]]
+    model = MarkovRandomField(missing="em", l2=0.1).fit(table)
+    assert [values.tolist() for values in model.categories_] == [["a", "b", "c"], [1, 2, 3]]
+    assert (model.fitted_.rows, model.fitted_.incomplete, model.fitted_.dropped) == (6, 2, 1)
+    assert (np.diff(model.fitted_.history) <= 0).all()
+    assert model.model_ == zhat.fit(np.array(table, dtype=object), missing="em", l2=0.1).model
+    p = joint(model)
+    # Every column has its share of the values that are there, up to the penalty.
+    assert p.sum(axis=1)[2] > 0.1
+    assert p.sum(axis=0)[2] > 0.1
+    want = [np.log(p[places(model, row)].sum()) for row in table]
+    np.testing.assert_allclose(model.score_samples(table), want, atol=1e-9)
+    assert model.transform(table)[:4].tolist() == table[:4]
+    with pytest.raises(zhat.InputError, match=r"every row has a missing value.*em"):
+        MarkovRandomField().fit(table[4:])
+    with pytest.raises(zhat.InputError, match="column x0 has no values"):
+        MarkovRandomField(missing="em").fit([[None, 1], [None, 2]])
+    with pytest.raises(zhat.InputError, match="missing: expected one of"):
+        MarkovRandomField(missing="marginal").fit(table)
+
+
+def test_sums_that_do_not_fit_the_memory() -> None:
+    """Rows whose exact sum exceeds the budget are scored by the method of the estimator."""
+    columns = 24
+    table = RANDOM.integers(0, 3, size=(60, columns))
+    pairs = [(i, j) for j in range(columns) for i in range(j)]
+    model = MarkovRandomField(pairs, method="bp", l2=0.5, iterations=3, memory="50MB")
+    with pytest.warns(UserWarning, match="stopped after 3 iterations"):
+        model.fit(table)
+    gaps = table[:3].astype(float)
+    gaps[0] = np.nan
+    gaps[1, 1:] = np.nan
+    found = model.score_samples(gaps)
+    assert found[0] == 0.0
+    assert np.isfinite(found).all()
+    assert found[2] == zhat.score(model.model_, table[2:3], method="bp")[0][0]
+
+
 def test_missing_as_a_category() -> None:
     table = np.array([[1.0, np.nan], [1.0, np.nan], [2.0, 5.0], [2.0, 6.0], [2.0, np.nan], [1.0, 5.0]])
     model = MarkovRandomField("complete", missing="state").fit(table)

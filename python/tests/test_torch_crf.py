@@ -175,7 +175,7 @@ def test_learning_lowers_the_loss() -> None:
         loss = -crf(emissions, tags, mask, reduction="mean")
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses == sorted(losses, reverse=True)
 
 

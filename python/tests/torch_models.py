@@ -21,6 +21,7 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed; zhat
 zt: Any = pytest.importorskip("zhat.torch")
 
 Rows = list[list[int]] | list[int]
+EMBEDDINGS = {"left", "right", "span_embeddings", "symbol_embeddings"}
 
 
 @dataclass
@@ -43,10 +44,11 @@ class Case:
         return zt.Model(self.kind, **given, **self.other)
 
     def tensors(self, dtype: Any = None, zeros: float = 0.0, seed: int = 7) -> list[Any]:
-        """The parameters as leaves, a share of them −inf."""
+        """The parameters as leaves, a share of them −inf; embeddings are finite."""
         random, leaves = np.random.default_rng(seed), []
-        for tensor in self.real.values():
-            array = np.where(random.random(tensor.shape) < zeros, -np.inf, tensor.numpy())
+        for name, tensor in self.real.items():
+            share = 0.0 if name in EMBEDDINGS else zeros
+            array = np.where(random.random(tensor.shape) < share, -np.inf, tensor.numpy())
             leaves.append(torch.tensor(array, dtype=dtype or torch.float64, requires_grad=True))
         return leaves
 

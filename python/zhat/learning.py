@@ -142,19 +142,19 @@ def fit(
     defaults to 1 / rows, or to 0 with `l1`.
 
     With a Bayesian network as `structure`, its tables are fitted: a `FactorGraph` with conditional
-    probability tables, the path of a `.bif`, `.uai` or `.zhat` file, or a mapping of children to their
-    parents, `{"wet": ["rain", "sprinkler"]}`. Columns without parents need no entry. `pseudo_count` is added
-    to the count of every entry of a table (a Dirichlet prior), `equivalent_sample_size` is divided equally
-    among the entries of each table (BDeu). The result can be written as `.bif`.
+    probability tables, the path of a `.bif`, `.xmlbif`, `.net`, `.uai` or `.zhat` file, or a mapping of
+    children to their parents, `{"wet": ["rain", "sprinkler"]}`. Columns without parents need no entry.
+    `pseudo_count` is added to the count of every entry of a table (a Dirichlet prior);
+    `equivalent_sample_size` is divided equally among the entries of each table (BDeu). The result can be
+    written as `.bif`.
 
     Rows with missing values are dropped. With `missing="em"` they take part with the values that they have:
-    expectation-maximisation with exact expected counts finds a maximum of the likelihood of the present
-    values, which assumes that values are missing at random. The objective never rises. With
-    `missing="refuse"` such rows are an error, and with
-    `missing="state"` a missing value is a state of its column, named "(missing)". In tables in memory,
-    `None`, NaN and masked entries are missing, and states are named by `str(value)`,
-    floats without a decimal point if all of a column are whole. Bytes of a file that are
-    not UTF-8 are an error; `encoding="latin-1"` reads them as ISO 8859-1.
+    expectation-maximisation with exact expected counts finds a stationary point of the likelihood of the
+    present values, which assumes that values are missing at random. The objective never rises. With
+    `missing="refuse"` such rows are an error, and with `missing="state"` a missing value is a state of its
+    column, named "(missing)". In tables in memory, `None`, NaN and masked entries are missing, and states are
+    named by `str(value)`, floats without a decimal point if all of a column are whole. Bytes of a file that
+    are not UTF-8 are an error; `encoding="latin-1"` reads them as ISO 8859-1.
 
     The initial parameters are the closed form of a spanning forest, or 0 with `start="zero"`. With
     `checkpoint`, the state of the fit is written to that file, and the fit resumes from it if the file
@@ -189,7 +189,7 @@ def fit(
             raise InputError(
                 f"{wrong}: is for random fields; a Bayesian network is fitted exactly, with pseudo_count"
             )
-        form = {
+        form: dict[str, object] = {
             "pseudo_count": None if pseudo_count is None else real("pseudo_count", pseudo_count),
             "equivalent_sample_size": None
             if equivalent_sample_size is None
@@ -197,8 +197,8 @@ def fit(
             "iterations": integer("iterations", iterations),
             "tolerance": real("tolerance", tolerance),
         }
-        rows, network = _network(structure, source)
-        return _fitted(_zhat.fit_network(rows, network, json.dumps(form), how), rows, rows.incomplete)
+        known, network = _network(structure, source)
+        return _fitted(_zhat.fit_network(known, network, json.dumps(form), how), known, known.incomplete)
     for name, value in (("pseudo_count", pseudo_count), ("equivalent_sample_size", equivalent_sample_size)):
         if value is not None:
             raise InputError(f"{name}: is for Bayesian networks; give one, or parents, as structure")
@@ -347,13 +347,13 @@ _Source: TypeAlias = tuple[Any, bool, str, str, Sequence[str], int, _zhat.Run]
 """A table, whether it has a header, its encoding, the treatment of missing values, columns to ignore, the
 maximum number of states, and the run."""
 
-_MODEL_FILES = (".bif", ".uai", ".zhat", ".bif.gz", ".uai.gz", ".bif.zst", ".uai.zst")
+_MODEL_FILES = (".bif", ".xmlbif", ".bifxml", ".xml", ".net", ".uai", ".zhat")
 
 
 def _is_network(structure: Structure) -> bool:
     """Whether a structure is that of a Bayesian network."""
     if isinstance(structure, str):
-        return structure.endswith(_MODEL_FILES)
+        return structure.removesuffix(".gz").removesuffix(".zst").endswith(_MODEL_FILES)
     return isinstance(structure, (FactorGraph, Mapping, PathLike))
 
 

@@ -16,12 +16,15 @@ from ._inputs import check_features
 from ._output import Transformer
 from ._predictor import row_weights
 from .errors import ImpossibleEvidenceError, InputError, OverBudgetError
-from .learning import Coded, Fitted, _check_missing, fit, impute, score
+from .learning import Coded, Fitted, fit, impute, score
 from .model import FactorGraph
 from .runtime import Progress, config
 
 # Arguments of the functions that take the options of a method.
 _OF_QUERIES = ("table", "model", "header", "encoding", "ignore", "input", "given", "partial")
+
+
+_MISSING = ("drop", "em", "refuse", "state")
 
 
 class MarkovRandomField(Transformer, Estimator):
@@ -37,8 +40,9 @@ class MarkovRandomField(Transformer, Estimator):
       values, and the outer intervals have no end.
     - `handle_unknown`: "error", or "ignore" for a value that is not a category: it stays in place and says
       nothing about the rest of its row.
-    - `missing`: what training does with missing values. "drop" leaves out their rows, "refuse" makes them an
-      error, also after training, and "state" makes missing a category of its own, which is not filled in.
+    - `missing`: what training does with missing values. "drop" leaves out their rows, and "em" uses the
+      other values of these rows, by expectation-maximisation. "refuse" makes missing values an error, also
+      after training, and "state" makes missing a category of its own, which is not filled in.
     - `method_options`: options of `method`, such as `{"samples": 1000}`. The method is used for training,
       likelihoods and imputation.
 
@@ -183,7 +187,9 @@ class MarkovRandomField(Transformer, Estimator):
         return self
 
     def _check_parameters(self) -> None:
-        _check_missing(self.missing)
+        if self.missing not in _MISSING:
+            expected = ", ".join(f'"{name}"' for name in _MISSING)
+            raise InputError(f"missing: expected one of {expected}, found {self.missing!r}")
         if self.handle_unknown not in ("error", "ignore"):
             raise InputError(f'handle_unknown: expected "error" or "ignore", found {self.handle_unknown!r}')
         if self.bins is not None:
@@ -237,8 +243,8 @@ class MarkovRandomField(Transformer, Estimator):
                 rows &= distinct(column)[1] >= 0
             if not rows.any():
                 raise InputError(
-                    'X: every row has a missing value, so missing="drop" leaves no row; missing="state" '
-                    "makes missing a category"
+                    'X: every row has a missing value, so missing="drop" leaves no row; missing="em" uses '
+                    'their other values, and missing="state" makes missing a category'
                 )
         return rows
 
@@ -273,17 +279,19 @@ class MarkovRandomField(Transformer, Estimator):
         With `bins`, the probability of a number is that of its interval.
         """
         _, codes = self._read(X)
-        gaps = np.any([column < 0 for column in codes], axis=0)
-        found = np.empty(len(gaps))
-        if not gaps.all():
-            whole = [column[~gaps] for column in codes]
-            found[~gaps] = score(self.model_, _coded(self._encoders, whole), **self._how())[0]
-        if gaps.any():
-            rows, places = _different_rows(codes, gaps)
-            log_z = self.model_.log_partition(**self._how()).value
-            known = [self._log_weight(row) - log_z for row in rows]
-            found[gaps] = np.array(known)[places]
-        return found
+        empty = np.all([column < 0 for column in codes], axis=0)
+        known = _coded(self._encoders, [np.maximum(column, MISSING) for column in codes])
+        try:
+            found = score(self.model_, known, missing="em", **self._how())[0]
+        except OverBudgetError:  # an exact sum over missing values
+            found = self._approximate_scores(codes)
+        return np.where(empty, 0.0, found)
+
+    def _approximate_scores(self, codes: list[Codes]) -> NDArray[np.float64]:
+        """The log-likelihoods of rows, by the method of the estimator also for rows with missing values."""
+        rows, places = _different_rows(codes, np.ones(len(codes[0]), dtype=bool))
+        log_z = self.model_.log_partition(**self._how()).value
+        return np.array([self._log_weight(row) - log_z for row in rows])[places]
 
     def _log_weight(self, row: Codes) -> float:
         """The log weight of all completions of a row."""

@@ -384,6 +384,11 @@ impl Clock<'_> {
         Clock { quiet: true, ..*self }
     }
 
+    /// Checks that `bytes` for a part of the work fit the memory budget.
+    pub(crate) fn require_memory(&self, part: &str, bytes: f64) -> Result<()> {
+        self.run.require_memory(part, bytes)
+    }
+
     /// The error of a part of the work that needs more memory than the budget.
     pub(crate) fn over_memory(&self, part: &str, bytes: f64) -> Error {
         self.run.over_memory(part, bytes)

@@ -54,8 +54,10 @@ def to_pomegranate(model: FactorGraph | Hmm) -> Any:
     networks, kinds = library("pomegranate.bayesian_network"), library("pomegranate.distributions")
     found: dict[int, Any] = {}
     for f, (scope, table) in enumerate(model.factors):
-        kind = kinds.ConditionalCategorical if len(scope) > 1 else kinds.Categorical
-        found[scope[-1]] = kind([_tensor(weights(f, table))])
+        values = _tensor(weights(f, table))
+        found[scope[-1]] = (
+            kinds.ConditionalCategorical([values]) if len(scope) > 1 else kinds.Categorical(values[None])
+        )
     edges = [(found[parent], found[scope[-1]]) for scope, _ in model.factors for parent in scope[:-1]]
     return networks.BayesianNetwork([found[v] for v in range(model.n_variables)], edges)
 
@@ -146,7 +148,7 @@ def _normals(parts: list[Any]) -> dict[str, Any]:
 def _dense_hmm(model: Hmm) -> Any:
     kinds = library("pomegranate.distributions")
     if model.emissions == "categorical":
-        parts = [kinds.Categorical([_tensor(row)]) for row in model.emissionprob_]
+        parts = [kinds.Categorical(_tensor(row)[None]) for row in model.emissionprob_]
     elif model.emissions == "poisson":
         parts = [kinds.Poisson(_tensor(row)) for row in model.rates_]
     else:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..errors import InputError, ZeroPartitionError
+from ..sparse import pattern
 from ._kinds import Plan
 
 Array = NDArray[Any]
@@ -45,6 +46,7 @@ class Recorded:
         self.values = values
         """One number, or one per item."""
         self._plan = plan
+        self._orders = orders(plan, arrays)
         self._shapes = [arrays[i].shape for i in plan.real]
         self._dtype = arrays[0].dtype
         self._gradient = gradient
@@ -61,7 +63,7 @@ class Recorded:
             weights = np.where(finite, weights, 0.0)
         if self._gradient is None:
             return self._constant(0.0)
-        return unpacked(self._plan, self._gradient(weights))
+        return unpacked(self._plan, self._gradient(weights), self._orders)
 
     def _constant(self, value: float) -> list[Array]:
         return [np.full(shape, value, self._dtype) for shape in self._shapes]
@@ -84,15 +86,33 @@ def gradient_of_log_partition(
 ) -> list[Array]:
     """The gradient of Σ_b weight_b · log Z_b in one pass, for finite weights."""
     gradient = ops.log_partition_and_gradient(plan.build(arrays)[0], weights, **options)[1]
-    return unpacked(plan, gradient)
+    return unpacked(plan, gradient, orders(plan, arrays))
 
 
-def unpacked(plan: Plan, gradients: Any) -> list[Array]:
-    """The arrays of gradients in the order of the tensors."""
+def orders(plan: Plan, arrays: Sequence[Array]) -> list[Array | None]:
+    """For each model with sparse transitions, the order of its entries, if the model has to sort them."""
+    found: list[Array | None] = []
+    for part, own in zip(plan.parts, plan.slices, strict=True):
+        given = dict(zip(part.names, arrays[own], strict=True))
+        found.append(pattern(given["indices"], given["indptr"])[2] if "indices" in given else None)
+    return found
+
+
+def unpacked(plan: Plan, gradients: Any, orders: Sequence[Array | None]) -> list[Array]:
+    """The arrays of gradients in the order of the tensors, and their entries in the order given."""
     each = gradients if isinstance(gradients, tuple) else (gradients,)
     arrays: list[Array] = []
-    for part, own in zip(plan.parts, each, strict=True):
-        arrays += own if isinstance(own, list) else [getattr(own, name) for name in part.names[: part.real]]
+    for part, own, order in zip(plan.parts, each, orders, strict=True):
+        if isinstance(own, list):
+            arrays += own
+            continue
+        for name in part.names[: part.real]:
+            array = getattr(own, name)
+            if name == "transitions" and order is not None:
+                given = np.empty_like(array)
+                given[..., order] = array
+                array = given
+            arrays.append(array)
     return arrays
 
 
@@ -158,7 +178,7 @@ def _covariance(
     except ZeroPartitionError:
         return [np.zeros_like(own) for own in (*directions, weights)]
     log_z = ops.log_partition(q)[0]
-    by_p = unpacked(plan, tape.vjp(weights)[0])
+    by_p = unpacked(plan, tape.vjp(weights)[0], orders(plan, arrays))
     expected = np.where(np.isfinite(cross), largest * (log_z - cross), 0.0)
     return [*(-largest * array for array in by_p), expected]
 

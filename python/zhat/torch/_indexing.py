@@ -44,6 +44,13 @@ def summed(values: Tensor, used: Tensor) -> Tensor:
     return torch.where(used, values, torch.zeros_like(values)).sum(-1)
 
 
+def log_sum_exp(terms: Tensor) -> Tensor:
+    """The log-sum-exp over the last axis; if all terms are −inf it is −inf, with gradient zero."""
+    impossible = torch.isneginf(terms).all(-1)
+    found = torch.logsumexp(torch.where(impossible.unsqueeze(-1), torch.zeros_like(terms), terms), -1)
+    return torch.where(impossible, torch.full_like(found, -torch.inf), found)
+
+
 def listed(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """The place of each wanted number in a list of different numbers, and whether it is in the list."""
     if keys.numel() == 0:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from .. import ops, queries
 from ..errors import InputError, ZeroPartitionError
+from ._derivatives import orders, unpacked
 from ._kinds import DEPENDENCY, FACTOR_GRAPH, HYPERTREE, SEMI_MARKOV, Part, plan_of, tree_sizes
-from .operators import Tensors, arrays_of, kept, like, options_of, record_of, register, spread
+from .operators import Tensors, array_of, arrays_of, kept, like, options_of, record_of, register, spread
 
 Array = NDArray[Any]
 
@@ -201,12 +202,11 @@ def _relaxed_gradient(
     tape = record_of(record)
     if tape is None:
         _, tape = ops.relaxed_sample(plan.build(arrays)[0], n, temperature, seed=seed)
-    weights = [own.detach().double().contiguous().numpy() for own in (soft, lengths)]
+    weights = [array_of(own.double()) for own in (soft, lengths)]
     if not all(np.isfinite(own).all() for own in weights):
         return [torch.full_like(tensors[i], torch.nan) for i in plan.real]
     found = tape.vjp(tuple(weights) if plan.parts[0].kind is SEMI_MARKOV else weights[0])
-    part = plan.parts[0]
-    return like(plan, tensors, [getattr(found, name) for name in part.names[: part.real]])
+    return like(plan, tensors, unpacked(plan, found, orders(plan, arrays)))
 
 
 def _relaxed_gradient_fake(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ._indexing import below, items, lengths_of, listed, own, precision, summed
+from ._indexing import below, items, lengths_of, listed, log_sum_exp, own, precision, summed
 from ._kinds import tree_sizes
 from .model import Model
 
@@ -91,7 +91,7 @@ def _rules(model: Model, symbols: int, head: Tensor, left: Tensor, right: Tensor
                 (tensors["rule_right"], right),
             )
         ]
-        return torch.logsumexp(factors[0] + factors[1] + factors[2], -1)
+        return log_sum_exp(factors[0] + factors[1] + factors[2])
     if table is None:
         return torch.zeros(head.shape, dtype=precision(next(iter(tensors.values()))))
     if "rule_symbols" in tensors:

@@ -38,6 +38,7 @@ class CRF(torch.nn.Module):
     start_transitions: Tensor
     end_transitions: Tensor
     transitions: Tensor
+    _forbidden: Tensor | None
 
     def __init__(
         self,

@@ -160,7 +160,7 @@ class Chain(Model):
 def _real(name: str, value: Any, first: torch.Tensor | None) -> torch.Tensor:
     """A tensor of real numbers on the CPU; an array becomes one in the precision of the first parameter."""
     if not isinstance(value, torch.Tensor):
-        value = torch.as_tensor(value)
+        value = _made(name, value, "a tensor of real numbers")
         if first is not None and not value.is_complex():
             value = value.to(first.dtype)
     if not value.is_floating_point():
@@ -168,10 +168,21 @@ def _real(name: str, value: Any, first: torch.Tensor | None) -> torch.Tensor:
     return _usable(name, value)
 
 
+def _made(name: str, value: Any, expected: str) -> torch.Tensor:
+    """An array or a list as a tensor."""
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InputError(f"{name}: expected {expected}, found {type(value).__name__}: {error}") from None
+
+
 def _whole(name: str, value: Any) -> torch.Tensor:
     """A tensor of integers on the CPU."""
     if not isinstance(value, torch.Tensor):
-        value = torch.as_tensor(value if isinstance(value, np.ndarray) else list(value))
+        expected = "a tensor of integers"
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise InputError(f"{name}: expected {expected}, found {value!r}")
+        value = _made(name, value if isinstance(value, np.ndarray) else list(value), expected)
         if value.numel() == 0:
             value = value.long()
     if value.is_floating_point() or value.is_complex() or value.dtype is torch.bool:

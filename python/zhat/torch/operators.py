@@ -60,8 +60,13 @@ def arrays_of(plan: Plan, tensors: Tensors) -> list[NDArray[Any]]:
         own = tensor.detach()
         if real and own.dtype is not dtype:
             own = own.to(dtype)
-        arrays.append(own.contiguous().numpy())
+        arrays.append(array_of(own))
     return arrays
+
+
+def array_of(tensor: torch.Tensor) -> NDArray[Any]:
+    """The memory of a tensor as a C-contiguous array; copied only if the tensor is a view of another kind."""
+    return np.asarray(tensor.detach().resolve_neg().contiguous().numpy())
 
 
 def precision(tensors: Tensors) -> torch.dtype:
@@ -73,12 +78,12 @@ def options_of(plan: Plan, tensors: Tensors, options: str) -> dict[str, Any]:
     """The options, with the scores of a proposal if there is a tensor after those of the models."""
     how: dict[str, Any] = json.loads(options) if options else {}
     if len(tensors) > plan.count:
-        how["scores"] = tensors[plan.count].detach().to(torch.float64).contiguous().numpy()
+        how["scores"] = array_of(tensors[plan.count].to(torch.float64))
     return how
 
 
 def _weights(weights: torch.Tensor) -> NDArray[np.float64]:
-    return np.asarray(weights.detach().to(torch.float64).contiguous().numpy())
+    return array_of(weights.to(torch.float64))
 
 
 def _numbers(values: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -291,7 +296,7 @@ def _second(
 
 def _directions(tensors: Tensors, directions: Tensors) -> list[NDArray[Any]]:
     dtype = precision(tensors)
-    return [own.detach().to(dtype).contiguous().numpy() for own in directions]
+    return [array_of(own.to(dtype)) for own in directions]
 
 
 def _second_fake(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._arguments import settings
+from .._arguments import integer, real, settings
 from ..errors import InputError
 from . import _states, operators
 from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV
@@ -211,7 +211,9 @@ def relaxed_sample(
 
     For a semi-Markov chain the relaxed samples are a pair of tensors, for the states and for the lengths.
     """
-    soft, lengths, hard, _ = _states.relaxed(_tensors(model), model.text, n, float(temperature), seed)
+    soft, lengths, hard, _ = _states.relaxed(
+        _tensors(model), model.text, integer("n", n), real("temperature", temperature), seed
+    )
     return ((soft, lengths) if model.kind is SEMI_MARKOV else soft), hard
 
 

@@ -18,7 +18,19 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ._indexing import below, integers, items, lengths_of, listed, needed, own, precision, state_axes, summed
+from ._indexing import (
+    below,
+    integers,
+    items,
+    lengths_of,
+    listed,
+    log_sum_exp,
+    needed,
+    own,
+    precision,
+    state_axes,
+    summed,
+)
 from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV
 from ._tree_score import tree_score
 from .model import Model
@@ -131,7 +143,7 @@ def _transitions(model: Model, before: Tensor, after: Tensor, step: Tensor) -> T
         left, right = tensors["left"], tensors.get("right", tensors["left"])
         return (left[before] * right[after]).sum(-1)
     if "log_left" in tensors:
-        return torch.logsumexp(tensors["log_left"][before] + tensors["log_right"][after], -1)
+        return log_sum_exp(tensors["log_left"][before] + tensors["log_right"][after])
     assert table is not None
     if indices is not None:
         number = tensors["indptr"].numel() - 1

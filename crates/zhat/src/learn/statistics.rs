@@ -124,6 +124,10 @@ impl Counter {
     /// Adds the counts of other rows; `codes[i][a]` is the state here that corresponds to state a of column i
     /// there.
     pub fn merge(&mut self, other: &Counter, codes: &[Vec<u32>]) {
+        // A thread that got no rows has no tables.
+        if other.lengths.is_empty() {
+            return;
+        }
         self.rows += other.rows;
         for ((own, theirs), codes) in self.singles.iter_mut().zip(&other.singles).zip(codes) {
             theirs.iter().zip(codes).for_each(|(&count, &state)| own[state as usize] += count);
@@ -407,6 +411,17 @@ mod tests {
         let column =
             |(i, &n): (usize, &usize)| Column { name: format!("c{i}"), states: (0..n).map(state).collect() };
         lengths.iter().enumerate().map(column).collect()
+    }
+
+    /// A thread that reads no block of a file has a counter without tables.
+    #[test]
+    fn counts_of_no_rows_add_nothing() {
+        let lengths = [2, 3];
+        let mut counter = Counter::new(lengths.to_vec());
+        counter.add(&random_codes(1, &lengths, 10));
+        let before = (counter.rows, counter.singles.clone(), counter.pairs.clone());
+        counter.merge(&Counter::default(), &[vec![], vec![]]);
+        assert_eq!((counter.rows, counter.singles, counter.pairs), before);
     }
 
     #[test]

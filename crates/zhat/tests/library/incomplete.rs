@@ -12,7 +12,7 @@ use zhat::learn::{
 use zhat::model::NetworkType;
 use zhat::model::generate::{self, GraphShape};
 use zhat::random::{Stream, Streams};
-use zhat::{FactorGraph, Guarantee, LogPartition, Run, Sample, exact};
+use zhat::{Answer, Diagnostics, Error, FactorGraph, Guarantee, LogPartition, Run, Sample, exact};
 
 type Row = Vec<Option<u32>>;
 
@@ -491,4 +491,26 @@ fn bad_input_is_refused_with_the_reason() {
         Likelihood::of_table(&cyclic, &edges, Choice::parse("importance"), Settings::new(), &run).unwrap();
     let text = learn::fit(&random, &Fit::default(), None, &run, &mut |_| Ok(true)).unwrap_err().to_string();
     assert!(text.contains("method: the values of this method are random"), "{text}");
+}
+
+/// A sum over 23 values that all interact needs 3²³ numbers.
+#[test]
+fn a_sum_over_the_missing_values_that_exceeds_the_budget_is_an_error() {
+    let edges: Vec<(usize, usize)> = (0..24).flat_map(|j| (0..j).map(move |i| (i, j))).collect();
+    let mut graph = FactorGraph::new(vec![3; 24]).unwrap();
+    for &(i, j) in &edges {
+        graph.add_factor(&[i, j], &[0.1; 9]).unwrap();
+    }
+    let run = Run::default().with_memory(1 << 28);
+    let mut row: Row = vec![None; 24];
+    row[3] = Some(2);
+    let full: Row = vec![Some(1); 24];
+    let rows: Vec<Vec<Option<usize>>> = vec![row.iter().map(|cell| cell.map(|code| code as usize)).collect()];
+    let log_z = Answer::exact(0.0, Diagnostics::new("none"));
+    let found = score_states(&graph, log_z, &rows, Missing::Marginal, &run);
+    assert!(matches!(found, Err(Error::OverBudget { .. })), "{found:?}");
+    let choice = Choice::parse("bp");
+    let data = table(&[3; 24], &[row, full]);
+    let found = Likelihood::of_table(&data, &edges, choice, Settings::new(), &run);
+    assert!(matches!(found, Err(Error::OverBudget { .. })), "{found:?}");
 }

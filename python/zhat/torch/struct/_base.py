@@ -39,7 +39,7 @@ class StructDistribution(Distribution):
         self, log_potentials: Tensor, lengths: Iterable[int] | None = None, args: Any = None
     ) -> None:
         """Potentials of shape batch × event, and the length of each item; `args` is kept and not used."""
-        self.log_potentials = log_potentials
+        self.log_potentials: Any = log_potentials
         self.args = {} if args is None else args
         self._set_up((log_potentials,), lengths)
 
@@ -93,7 +93,7 @@ class StructDistribution(Distribution):
             return self._event(self._expected())
 
     @cached_property
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Tensor:  # type: ignore[override]
         """The entropy in nats (batch)."""
         with torch.enable_grad():
             return entropy(self._own_model)
@@ -124,7 +124,7 @@ class StructDistribution(Distribution):
         return self._best[1]
 
     @property
-    def mode(self) -> Event:
+    def mode(self) -> Event:  # type: ignore[override]
         """`argmax` by another name."""
         return self.argmax
 
@@ -136,7 +136,7 @@ class StructDistribution(Distribution):
         """The scores of the k best structures (k × batch), −inf where there are fewer."""
         return k_best(self._own_model, integer("k", k, 1)).scores.transpose(0, 1)
 
-    def sample(self, sample_shape: Iterable[int] | int = ()) -> Event:
+    def sample(self, sample_shape: Iterable[int] | int = ()) -> Event:  # type: ignore[override]
         """Exact samples (sample_shape × batch × event). `torch.manual_seed` sets the seed.
 
         An item without any structure raises `ZeroPartitionError`.

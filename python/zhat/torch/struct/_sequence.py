@@ -130,7 +130,7 @@ class HMM(LinearChainCRF):
         return Chain(emission[self.observations], transition.transpose(0, 1), start=init, lengths=lengths)
 
     @cached_property
-    def log_potentials(self) -> Tensor:
+    def log_potentials(self) -> Tensor:  # type: ignore[override]
         """The potentials of the same distribution as a `LinearChainCRF`."""
         transition, emission, init = self._parameters
         with torch.enable_grad():

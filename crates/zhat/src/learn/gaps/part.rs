@@ -55,9 +55,10 @@ impl Part {
             let zeros = part.graph(|_, _| 0.0)?;
             let order = order_within(&zeros, None, &|| clock.must_stop());
             clock.check()?;
-            part.order = Some(order.map_err(|log2_entries| {
-                clock.over_memory("the sum over the missing values of a row", 8.0 * log2_entries.exp2())
-            })?);
+            let what = "the sum over the missing values of a row";
+            let order = order.map_err(|log2_entries| clock.over_memory(what, 8.0 * log2_entries.exp2()))?;
+            part.order = Some(order);
+            clock.require_memory(what, part.working_bytes())?;
         }
         Ok(part)
     }

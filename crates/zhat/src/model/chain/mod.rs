@@ -414,7 +414,9 @@ impl<F: Real> Chain<F> {
 fn check_total<F: Real>(magnitude: f64, local: f64) -> Result<()> {
     // The scores at one position must fit the precision F, with room for a few such terms.
     if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
-        return Err(Error::Model("the scores are too large: their sum would overflow".into()));
+        return Err(Error::Model(
+            "the scores are too large: their sum would overflow; use -inf for what is impossible".into(),
+        ));
     }
     Ok(())
 }

@@ -115,7 +115,9 @@ impl<F: Real> DependencyTree<F> {
         let longest = lengths.iter().copied().max().unwrap_or(0) as f64;
         let magnitude = longest * largest;
         if magnitude > LARGEST_TOTAL || largest > F::MAX.to_f64() / 64.0 {
-            return fail("the scores are too large: their sum would overflow".into());
+            return fail(
+                "the scores are too large: their sum would overflow; use -inf for what is impossible".into(),
+            );
         }
         Ok(DependencyTree { arcs, roots, lengths, words, labels, shape, magnitude })
     }

@@ -302,7 +302,9 @@ impl<F: Real> Hypertree<F> {
         let Magnitudes { words, roots, spans, rules, unary } = self.magnitudes;
         let largest = words.max(roots).max(spans).max(rules).max(unary);
         if self.magnitude() > LARGEST_TOTAL || largest > F::MAX.to_f64() / 64.0 {
-            return fail("the scores are too large: their sum would overflow".into());
+            return fail(
+                "the scores are too large: their sum would overflow; use -inf for what is impossible".into(),
+            );
         }
         Ok(self)
     }

@@ -81,14 +81,20 @@ impl<F: Real> PairwiseGraph<F> {
             }
         }
         let node = check_scores("nodes", &nodes, 0..nodes.len())?;
-        let interaction = interactions.check(states, edges.len() + 1, &[])?;
+        let interaction = interactions.check(states, edges.len() + 1, &[]).map_err(|error| match error {
+            // The checks are those of a chain.
+            Error::Model(message) => Error::Model(message.replace("transitions: ", "interactions: ")),
+            error => error,
+        })?;
         let magnitude = variables as f64 * node + edges.len() as f64 * interaction;
         let mut degrees = vec![0usize; variables];
         edges.iter().for_each(|&(i, j)| [i, j].into_iter().for_each(|v| degrees[v] += 1));
         let degree = degrees.iter().copied().max().unwrap_or(0) as f64;
         // The scores at one variable must fit the precision F, with room for a few such terms.
         if magnitude > LARGEST_TOTAL || node + (degree + 1.0) * interaction > F::MAX.to_f64() / 64.0 {
-            return Err(Error::Model("the scores are too large: their sum would overflow".into()));
+            return Err(Error::Model(
+                "the scores are too large: their sum would overflow; use -inf for what is impossible".into(),
+            ));
         }
         let forest = is_forest(variables, &edges);
         Ok(PairwiseGraph { states, variables, nodes, edges, interactions, forest, magnitude })

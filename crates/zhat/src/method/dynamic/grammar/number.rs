@@ -303,11 +303,12 @@ macro_rules! float {
 float!(f32, Single);
 float!(f64, Double);
 
-/// mantissa·2^(256·exponent): sums and products neither underflow nor overflow.
+/// mantissa·2^(256·exponent): sums and products neither underflow nor overflow. Exponents saturate, at
+/// logarithms of about ±10²¹.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide {
     mantissa: f64,
-    exponent: i32,
+    exponent: i64,
 }
 
 /// ln 2²⁵⁶.
@@ -319,14 +320,14 @@ const MIDDLE: f64 = 3.402_823_669_209_385e38;
 impl Wide {
     /// Keeps the mantissa within 2^±128.
     #[inline(always)]
-    fn normal(mut mantissa: f64, mut exponent: i32) -> Self {
+    fn normal(mut mantissa: f64, mut exponent: i64) -> Self {
         if mantissa == 0.0 {
             return Wide::ZERO;
         }
         if mantissa.abs() >= MIDDLE {
-            (mantissa, exponent) = (mantissa / UP, exponent + 1);
+            (mantissa, exponent) = (mantissa / UP, exponent.saturating_add(1));
         } else if mantissa.abs() < 1.0 / MIDDLE {
-            (mantissa, exponent) = (mantissa * UP, exponent - 1);
+            (mantissa, exponent) = (mantissa * UP, exponent.saturating_sub(1));
         }
         Wide { mantissa, exponent }
     }
@@ -348,7 +349,7 @@ impl Number for Wide {
             return self;
         }
         // Numbers two steps apart differ by more than 2²⁵⁶.
-        match self.exponent - other.exponent {
+        match self.exponent.saturating_sub(other.exponent) {
             0 => Wide::normal(self.mantissa + other.mantissa, self.exponent),
             1 => Wide::normal(self.mantissa + other.mantissa / UP, self.exponent),
             -1 => Wide::normal(self.mantissa / UP + other.mantissa, other.exponent),
@@ -359,19 +360,19 @@ impl Number for Wide {
 
     #[inline(always)]
     fn times(self, other: Self) -> Self {
-        Wide::normal(self.mantissa * other.mantissa, self.exponent + other.exponent)
+        Wide::normal(self.mantissa * other.mantissa, self.exponent.saturating_add(other.exponent))
     }
 
     fn over(self, other: Self) -> Self {
-        Wide::normal(self.mantissa / other.mantissa, self.exponent - other.exponent)
+        Wide::normal(self.mantissa / other.mantissa, self.exponent.saturating_sub(other.exponent))
     }
 
     fn exceeds(self, other: Self) -> bool {
-        match (self.is_zero(), other.is_zero(), self.exponent - other.exponent) {
+        match (self.is_zero(), other.is_zero(), self.exponent.saturating_sub(other.exponent)) {
             (true, _, _) => false,
             (_, true, _) | (_, _, 2..) => true,
             (_, _, difference @ -1..=1) => {
-                self.mantissa * (256.0 * f64::from(difference)).exp2() > other.mantissa
+                self.mantissa * (256.0 * difference as f64).exp2() > other.mantissa
             }
             _ => false,
         }
@@ -382,18 +383,19 @@ impl Number for Wide {
             return Wide::ZERO;
         }
         let steps = (log / STEP).round();
-        Wide { mantissa: (log - steps * STEP).exp(), exponent: steps as i32 }
+        // The remainder of a very large number is rounded by more than a step.
+        Wide { mantissa: (log - steps * STEP).clamp(-STEP, STEP).exp(), exponent: steps as i64 }
     }
 
     fn ln(self) -> f64 {
-        self.mantissa.ln() + f64::from(self.exponent) * STEP
+        self.mantissa.ln() + self.exponent as f64 * STEP
     }
 
     fn to_f64(self) -> f64 {
         match self.exponent {
             0 => self.mantissa,
             // Powers beyond those of a double are infinite or zero.
-            exponent => self.mantissa * (f64::from(exponent) * 256.0).exp2(),
+            exponent => self.mantissa * (exponent as f64 * 256.0).exp2(),
         }
     }
 
@@ -582,6 +584,20 @@ mod tests {
         assert_eq!(minus.to_f64(), -4.0);
         assert!(Wide::from_f64(1.0).plus(Wide::from_f64(-1.0)).is_zero());
         assert_eq!(Wide::exp(f64::NEG_INFINITY, 0.0).ln(), f64::NEG_INFINITY);
+    }
+
+    /// The smallest float, which callers use in place of −∞, stays smaller than other numbers.
+    #[test]
+    fn exponents_saturate() {
+        for log in [f64::from(f32::MIN), f64::MIN, -1e300] {
+            let (tiny, huge) = (Wide::exp(log, 0.0), Wide::exp(-log, 0.0));
+            let other = Wide::exp(-1e9, 0.0);
+            assert!(
+                other.exceeds(tiny) && other.exceeds(tiny.times(tiny)) && huge.times(huge).exceeds(other)
+            );
+            assert_eq!(tiny.times(other).plus(other).ln(), other.ln());
+            assert!(tiny.ln() < -1e20 && huge.ln() > 1e20 && tiny.to_f64() == 0.0);
+        }
     }
 
     #[test]
