@@ -13,6 +13,7 @@ mod joint_taggers;
 mod language;
 mod methods;
 mod mixed;
+mod papers;
 mod printed;
 mod reference;
 mod reference_models;
