@@ -73,31 +73,37 @@ pub(super) fn beside<F>(row: &[F], at: usize, len: usize) -> &[F] {
 mod tests {
     use super::*;
 
-    #[test]
-    fn pieces_give_the_numbers_of_whole_rows() {
+    fn agree<F: Real>() {
         for len in [0, 1, 100, LONG - 1, LONG, LONG + 1, 3 * PIECE + 5 + LONG] {
-            let numbers: Vec<f32> = (0..len).map(|i| (i * 7919 % 10_007) as f32 / 10_007.0).collect();
-            let (mut row, mut whole) = (vec![0.0; len], numbers.clone());
+            let number = |i: usize| F::from_f64((i * 7919 % 10_007) as f64 / 10_007.0);
+            let numbers: Vec<F> = (0..len).map(number).collect();
+            let (mut row, mut whole) = (vec![F::ZERO; len], numbers.clone());
             copy(&mut row, &numbers);
-            assert_eq!(row, numbers);
-            assert_eq!(least(&row), f32::least(&numbers));
+            assert!(row == numbers);
+            assert!(least(&row) == F::least(&numbers));
             let largest = largest_of_pieces(&mut row, |at, piece| {
-                assert_eq!(beside(&numbers, at, piece.len()), &*piece);
-                assert!(beside::<f32>(&[], at, piece.len()).is_empty());
-                f32::max(piece)
+                assert!(*beside(&numbers, at, piece.len()) == *piece);
+                assert!(beside::<F>(&[], at, piece.len()).is_empty());
+                F::max(piece)
             });
-            assert_eq!(largest, f32::max(&numbers));
+            assert!(largest == F::max(&numbers));
             let shift = lower_by(&mut row, largest);
             if len > 0 {
-                f32::lower(&mut whole, largest);
-                assert_eq!(shift, f64::from(largest));
+                F::lower(&mut whole, largest);
+                assert_eq!(shift, largest.to_f64());
             }
             exp_in_place(&mut row);
-            f32::exp_in_place(&mut whole);
-            assert_eq!(row, whole);
+            F::exp_in_place(&mut whole);
+            assert!(row == whole);
             ln_in_place(&mut row);
-            f32::ln_in_place(&mut whole);
-            assert_eq!(row, whole);
+            F::ln_in_place(&mut whole);
+            assert!(row == whole);
         }
+    }
+
+    #[test]
+    fn pieces_give_the_numbers_of_whole_rows() {
+        agree::<f32>();
+        agree::<f64>();
     }
 }
