@@ -197,8 +197,9 @@ pub struct PredictArguments {
     /// of elements in one block
     #[arg(long)]
     pub marginals: bool,
-    /// Also print the probability of an event, conditions separated by commas: a>b (item a before b; also a>b>c), a=b
-    /// (elements in one block), or the name of a label or node that is chosen; `not` before a condition negates it
+    /// Also print the probability of an event: conditions, separated by commas, such as a>b (item a comes before b;
+    /// also a>b>c), a=b (elements in one block) or the name of a label or node that is chosen. The word not before a
+    /// condition negates it
     #[arg(long, value_name = "EVENT")]
     pub event: Option<String>,
     /// Output file, or - for stdout

@@ -247,11 +247,16 @@ impl Encoder {
         let mut failure = None;
         // Without Fourier features every row ends with its bias, so that there is only one copy.
         let stride = self.width + usize::from(self.fourier.is_none());
-        let (mut made, mut dense) = (SparseRows::new(self.width, self.unit), Vec::new());
+        let categories = self.codes.iter().filter_map(|code| {
+            let levels = code.column.levels.as_ref()?.len() + usize::from(code.indicator);
+            Some((code.first as u32, (code.first + levels) as u32))
+        });
+        let mut made = SparseRows::new(self.width, self.unit, categories.collect());
+        let mut dense = Vec::new();
         if self.sparse {
             let most = match &examples.cells {
                 Cells::Dense(_) => 0,
-                Cells::Sparse { values, .. } => values.len() + rows,
+                Cells::Sparse { values, .. } => values.len() + rows * (1 + made.category_count()),
             };
             made.reserve(rows, most);
         } else {
@@ -289,6 +294,9 @@ impl Encoder {
                 }
                 if code.indicator {
                     put(after, 1.0);
+                } else if levels.is_some() {
+                    // Given, but without a category.
+                    put(code.first, 0.0);
                 }
                 return;
             }

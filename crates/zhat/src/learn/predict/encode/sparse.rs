@@ -81,6 +81,8 @@ fn add_bias(column: u32, kept: usize, ends: &mut [usize], (indices, values): (&m
 pub(super) struct SparseRows {
     width: usize,
     unit: bool,
+    /// First column and end of each categorical column, whose first category is that of cells that are not given.
+    categories: Vec<(u32, u32)>,
     /// The current row.
     entries: Vec<(u32, f64)>,
     ends: Vec<usize>,
@@ -89,9 +91,14 @@ pub(super) struct SparseRows {
 }
 
 impl SparseRows {
-    pub fn new(width: usize, unit: bool) -> Self {
+    pub fn new(width: usize, unit: bool, categories: Vec<(u32, u32)>) -> Self {
         let (ends, indices, values) = (Vec::new(), Vec::new(), Vec::new());
-        SparseRows { width, unit, entries: Vec::new(), ends, indices, values }
+        SparseRows { width, unit, categories, entries: Vec::new(), ends, indices, values }
+    }
+
+    /// The number of categorical columns.
+    pub fn category_count(&self) -> usize {
+        self.categories.len()
     }
 
     /// Takes memory for this many rows and numbers, with the bias.
@@ -110,6 +117,11 @@ impl SparseRows {
     /// Ends all rows before this one.
     fn finish(&mut self, row: usize) {
         while self.ends.len() < row {
+            for &(first, end) in &self.categories {
+                if !self.entries.iter().any(|(column, _)| (first..end).contains(column)) {
+                    self.entries.push((first, 1.0));
+                }
+            }
             let (indices, values) = (&mut self.indices, &mut self.values);
             finish_row(&mut self.entries, self.unit, |column, value| {
                 indices.push(column);

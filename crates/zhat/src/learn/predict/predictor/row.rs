@@ -151,7 +151,10 @@ impl Row<'_> {
     /// log Z if an exact method is fast enough.
     pub fn exact_log_partition(&self) -> Result<Option<f64>> {
         if self.is_set() {
-            let answer = self.ask(Query::LogPartition)?.into_estimate()?;
+            let answer = match self.ask(Query::LogPartition) {
+                Err(Error::NoAnswer(_) | Error::OverBudget { .. }) => return Ok(None),
+                answer => answer?.into_estimate()?,
+            };
             return Ok((answer.guarantee == Guarantee::Exact).then_some(answer.value));
         }
         let quick = self.is_quick(self.model, Query::LogPartition);
