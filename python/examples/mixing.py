@@ -57,8 +57,8 @@ exact = {name: model.marginals().value.flat[1::2] for name, model in models.item
 # %% [markdown]
 # ## Two runs
 #
-# Four chains of 1000 kept states each, after 1000 sweeps that are discarded. If the chains have not converged,
-# there is a `RuntimeWarning`. This notebook reads it from the diagnostics instead.
+# Four chains of 1000 kept states each, after 1000 sweeps that are discarded. If the chains have not
+# converged, there is a `RuntimeWarning`. This notebook reads it from the diagnostics instead.
 
 # %%
 warnings.simplefilter("ignore", RuntimeWarning)
