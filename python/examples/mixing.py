@@ -27,6 +27,7 @@
 
 # %%
 import os
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,9 +57,11 @@ exact = {name: model.marginals().value.flat[1::2] for name, model in models.item
 # %% [markdown]
 # ## Two runs
 #
-# Four chains of 1000 kept states each, after 1000 sweeps that are discarded.
+# Four chains of 1000 kept states each, after 1000 sweeps that are discarded. If the chains have not
+# converged, there is a `RuntimeWarning`. This notebook reads it from the diagnostics instead.
 
 # %%
+warnings.simplefilter("ignore", RuntimeWarning)
 answers = {name: model.marginals(method="gibbs", seed=3) for name, model in models.items()}
 for name, answer in answers.items():
     print(f"{name}: {answer.guarantee}")
@@ -78,13 +81,13 @@ found = pd.DataFrame(
 found.round(3)
 
 # %% [markdown]
-# The guarantee of both is *heuristic*. The chains of the strong model disagree, so R̂ is far above 1.01 and
-# the answer has a warning.
+# The guarantee of both is *heuristic*. The chains of the strong model disagree, so R̂ is far above 1.01, and
+# there is a warning:
 
 # %%
+print(answers["strong"].diagnostics["warning"])
 assert found["largest error"]["weak"] < 0.1
 assert found["largest R-hat"]["strong"] > 1.01
-assert "warning" in answers["strong"].diagnostics
 assert all(answer.guarantee.kind == "heuristic" for answer in answers.values())
 
 # %%

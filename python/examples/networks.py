@@ -26,16 +26,20 @@
 
 # %%
 import os
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from pgmpy.factors.discrete import TabularCPD
-from pgmpy.inference import VariableElimination
 from pgmpy.models import DiscreteBayesianNetwork
 
 import zhat
 from zhat.palette import CATEGORIES
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # pgmpy imports its own deprecated modules
+    from pgmpy.inference import VariableElimination
 
 plt.rcParams["axes.prop_cycle"] = plt.cycler(color=CATEGORIES)
 small = os.environ.get("ZHAT_EXAMPLES") == "small"

@@ -26,6 +26,7 @@
 # The notebook needs PyTorch. Set the environment variable `ZHAT_EXAMPLES=small` for a quicker run.
 
 # %%
+import math
 import os
 
 import matplotlib.pyplot as plt
@@ -101,7 +102,7 @@ assert accuracy > 0.95
 # %% [markdown]
 # ## More than the best tags
 #
-# The module also has the probability of each tag, and the k best lists of tags with their log-probabilities.
+# The module also has the probability of each tag, and the k best lists of tags with their probabilities.
 # Forbidden transitions have probability exactly 0.
 
 # %%
@@ -110,7 +111,7 @@ with torch.no_grad():
     probabilities = tagger.crf.marginals(emissions, mask[:1])
     ranked = tagger.crf.k_best(emissions, 3, mask[:1])
 for own, log_p in ranked[0]:
-    print(f"{log_p:8.3f}", "".join("OBI"[tag] for tag in own))
+    print(f"{math.exp(log_p):.1e}", "".join("OBI"[tag] for tag in own))
 assert probabilities[0, 0, 2] == 0
 assert ranked[0][0][0] == best[0]
 
@@ -153,7 +154,7 @@ for _ in range(40):
 
 # %%
 figure, axes = plt.subplots(figsize=(3.6, 3.4), layout="constrained")
-axes.imshow(attention.detach())
+axes.imshow(attention.detach().numpy())
 axes.set_xlabel("word")
 _ = axes.set_ylabel("head (on the diagonal: the root)")
 

@@ -76,6 +76,8 @@ def run_session(session: str, folder: Path) -> int:
     return len(commands)
 
 
+# The compiled modules of pyAgrum warn about themselves, and end the process if warnings are errors.
+@pytest.mark.filterwarnings("ignore:builtin type .* has no __module__ attribute")
 @pytest.mark.parametrize("name", FILES)
 def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").symlink_to(ROOT / "docs")

@@ -35,7 +35,9 @@ def from_pgmpy(model: Any) -> FactorGraph:
         _checked(model)
         nodes = list(model.nodes())
     elif isinstance(model, models.FactorGraph):
-        nodes = list(model.get_variable_nodes())
+        # `get_variable_nodes` refuses what `to_factor_graph` of pgmpy 1.1 makes.
+        variables = {variable for factor in model.get_factors() for variable in factor.variables}
+        nodes = [node for node in model.nodes() if node in variables]
     else:
         raise InputError(
             "model: expected a DiscreteBayesianNetwork, DiscreteMarkovNetwork, FactorGraph, TabularCPD or "

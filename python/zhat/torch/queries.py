@@ -166,7 +166,7 @@ def log_prob(model: Model, states: Tensor, **options: Any) -> Tensor:
     """
     value = score(_checked(model), states)
     log_z = log_partition(model, **options)
-    log_z = log_z.view(*log_z.shape, *[1] * (value.dim() - log_z.dim()))
+    log_z = log_z.view((*log_z.shape, *[1] * (value.dim() - log_z.dim())))
     return torch.where(torch.isneginf(value), value, value - log_z)
 
 
