@@ -276,5 +276,5 @@ fn names_that_the_format_cannot_hold_are_not_written() {
 
 #[test]
 fn altered_files_are_read_or_refused() {
-    super::super::network::try_altered(BAKERY, |bytes| parse_model(bytes, "f"));
+    network::try_altered(BAKERY, |bytes| parse_model(bytes, "f"));
 }

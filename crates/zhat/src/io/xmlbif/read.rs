@@ -145,8 +145,7 @@ fn read_table(xml: &mut Xml<'_>) -> Result<Vec<f64>> {
     loop {
         match xml.next()? {
             Some(Event::Text(text) | Event::Data(text)) => {
-                let mut line = xml.line();
-                for part in text.split_inclusive('\n') {
+                for (line, part) in (xml.line()..).zip(text.split_inclusive('\n')) {
                     for token in part.split_ascii_whitespace() {
                         values.push(parse_log(token.as_bytes()).ok_or_else(|| {
                             let expected = "a probability, a finite number that is 0 or more";
@@ -154,7 +153,6 @@ fn read_table(xml: &mut Xml<'_>) -> Result<Vec<f64>> {
                             xml.error_at(line, format!("expected {expected}, found `{found}`"))
                         })?);
                     }
-                    line += 1;
                 }
             }
             Some(Event::Open(element)) => {

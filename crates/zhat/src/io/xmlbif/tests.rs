@@ -198,5 +198,5 @@ fn a_file_is_recognised() {
 
 #[test]
 fn altered_files_are_read_or_refused() {
-    super::super::network::try_altered(BAKERY, |bytes| parse_model(bytes, "f"));
+    network::try_altered(BAKERY, |bytes| parse_model(bytes, "f"));
 }
