@@ -112,7 +112,7 @@ fn ends(row: usize, lengths: &[usize]) -> usize {
         .iter()
         .rev()
         .take_while(|length| {
-            let begins = rest % **length == 0;
+            let begins = rest.is_multiple_of(**length);
             rest /= **length;
             begins
         })
