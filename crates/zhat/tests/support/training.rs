@@ -8,8 +8,8 @@ use zhat::learn::hmm::{
     forecast_training, train,
 };
 
-use crate::MUCH;
 use crate::counting::{alone, measured};
+use crate::forecast_cases::MUCH;
 
 /// Packing buffers are kept between products, so every case runs in a separate process.
 const CHILD: &str = "ZHAT_TRAINING_CASE";
