@@ -150,7 +150,8 @@ fn training_takes_between_half_of_the_forecast_and_all_of_it() {
     let test = "training::training_takes_between_half_of_the_forecast_and_all_of_it";
     let mut found = Vec::new();
     for (number, case) in cases().iter().enumerate() {
-        let child = Command::new(&this).args([test, "--exact", "--nocapture"]).env(CHILD, number.to_string());
+        let mut child = Command::new(&this);
+        child.args([test, "--exact", "--nocapture"]).env(CHILD, number.to_string());
         let output = String::from_utf8(child.output().unwrap().stdout).unwrap();
         let line = output.lines().find_map(|line| line.strip_prefix("taken ")).unwrap();
         let [peak, forecast] = [0, 1].map(|k| line.split(' ').nth(k).unwrap().parse::<f64>().unwrap());
