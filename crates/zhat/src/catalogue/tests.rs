@@ -113,7 +113,7 @@ fn every_row_answers_every_query_it_lists() {
 #[test]
 fn an_empty_model_has_one_state() {
     let model: Model = FactorGraph::new(vec![]).unwrap().into();
-    for row in rows(FactorGraph::KIND) {
+    for row in rows(FactorGraph::KIND).filter(|row| row.answers(Query::LogPartition)) {
         let choice = Choice::Named(row.method.into());
         let z = answer(&model, Query::LogPartition, &choice, &Settings::new(), &Run::default()).unwrap();
         assert!(z.number().unwrap().abs() < 1e-12, "{}: {:?}", row.method, z.value);

@@ -68,7 +68,8 @@ fn check(graph: &FactorGraph, possible: Option<bool>, run: &Run, what: &str) -> 
                     }
                     let none = draws.states.iter().all(|state| graph.score(state) == NEVER);
                     let warned = found.diagnostics.warning().is_some();
-                    assert_eq!(none, warned, "{what}");
+                    // Markov chains also warn that they may not have converged.
+                    assert!(warned == none || (warned && row.method == "gibbs"), "{what}");
                     continue;
                 }
                 other => panic!("{what}: {other:?}"),

@@ -54,6 +54,9 @@ fn span_score<F: Real>(model: &Hypertree<F>, b: usize, i: usize, j: usize, k: us
     }
 }
 
+/// The length of the longest chain of unary rules; chains are short in tests.
+const STEPS: usize = 4;
+
 /// The trees of words i … j with a symbol at the top; `steps` is the number of unary rules that may follow.
 fn subtrees<F: Real>(
     model: &Hypertree<F>,
@@ -73,13 +76,13 @@ fn subtrees<F: Real>(
         let own = span_score(model, b, i, j, k);
         for middle in i..j {
             for a in 0..all {
-                for (left, x) in subtrees(model, b, (i, middle), a, steps) {
+                for (left, x) in subtrees(model, b, (i, middle), a, STEPS) {
                     for c in 0..all {
                         let rule = rule_score(model, b, k, a, c);
                         if rule + x + own == f64::NEG_INFINITY {
                             continue;
                         }
-                        for (right, y) in subtrees(model, b, (middle + 1, j), c, steps) {
+                        for (right, y) in subtrees(model, b, (middle + 1, j), c, STEPS) {
                             let nodes = [vec![node], left.clone(), right].concat();
                             found.push((nodes, own + rule + x + y));
                         }
@@ -91,7 +94,7 @@ fn subtrees<F: Real>(
     if let Some(unary) = model.unary().filter(|_| steps > 0) {
         for (rule, score) in unary.rules().iter().zip(unary.scores()).filter(|(rule, _)| rule.head == k) {
             let score: f64 = (*score).into();
-            // The child may use one step less, and parts below it as many as ever; chains are short in tests.
+            // The parts below a rule with two children may have chains of their own.
             for (below, x) in subtrees(model, b, (i, j), rule.child, steps - 1) {
                 found.push(([vec![node], below].concat(), score + x));
             }
@@ -113,7 +116,7 @@ impl Parses {
             if root == f64::NEG_INFINITY {
                 continue;
             }
-            for (nodes, score) in subtrees(model, b, (0, n - 1), k, 4) {
+            for (nodes, score) in subtrees(model, b, (0, n - 1), k, STEPS) {
                 trees.push(nodes);
                 scores.push(root + score);
             }

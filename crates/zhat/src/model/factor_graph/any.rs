@@ -136,16 +136,19 @@ impl AnyModel for FactorGraph {
 
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
         let fail = |message: String| Error::argument("evidence", message);
-        // Names may have `=` in them: the name that ends first and exists is meant.
-        let mut splits = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
-        let first = splits.clone().next();
-        let known = splits.find(|(name, _)| self.variable_named(name).is_ok());
-        let Some((name, finding)) = known.or(first) else {
-            return Err(fail(format!("expected NAME=STATE, found `{text}`")));
+        let read = |(name, finding): (&str, &str)| {
+            let variable = self.variable_named(name)?;
+            let finding = parse_finding(finding, |state| self.state_named(variable, state))?;
+            Ok(Evidence::new(Place::Variable(variable), finding))
         };
-        let variable = self.variable_named(name)?;
-        let finding = parse_finding(finding, |state| self.state_named(variable, state))?;
-        Ok(Evidence::new(Place::Variable(variable), finding))
+        // Names may have `=` in them: the shortest name that can be meant is.
+        let splits = || text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        if let Some(found) = splits().find_map(|split| read(split).ok()) {
+            return Ok(found);
+        }
+        let known = splits().find(|(name, _)| self.variable_named(name).is_ok());
+        let split = known.or_else(|| splits().next());
+        split.map_or_else(|| Err(fail(format!("expected NAME=STATE, found `{text}`"))), read)
     }
 
     fn to_factor_graph(&self) -> Result<FactorGraph> {
