@@ -2,7 +2,8 @@
 //! supports.
 //!
 //! A separate program that runs one test at a time, because it measures wall-clock time: a run may exceed its
-//! budget by at most 10% + 1 s, preparation included, and a cancelled run must end within half a second.
+//! budget by at most 10% + 1 s, preparation included, and a cancelled run must end within half a second. A case
+//! fails if it is late in each of three attempts.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -209,16 +210,39 @@ fn extreme_values() -> Vec<Value> {
     ]
 }
 
-/// An error message if the run exceeded its budget by more than 10% + 1 s.
-fn late(seconds: f64, budget: f64) -> Option<String> {
-    (seconds > 1.1 * budget + 1.0).then(|| format!("took {seconds:.2} s with a budget of {budget} s"))
+/// Attempts per case. A machine that stalls for a moment makes one attempt late, a slow method every attempt.
+const ATTEMPTS: usize = 3;
+
+/// The longest time that a run may take with a budget: 10% + 1 s more.
+fn limit(budget: f64) -> f64 {
+    1.1 * budget + 1.0
 }
 
-fn ask(row: &Row, model: &Model, query: Query, settings: &Settings, run: &Run) -> (f64, Option<Error>) {
-    let started = Instant::now();
+/// An error message if the run exceeded its budget by more than 10% + 1 s.
+fn late(seconds: f64, budget: f64) -> Option<String> {
+    (seconds > limit(budget)).then(|| format!("took {seconds:.2} s with a budget of {budget} s"))
+}
+
+/// The time and the error of a run, of the first attempt that takes at most `limit` seconds or else the last.
+fn attempt(limit: f64, run: impl Fn() -> Option<Error>) -> (f64, Option<Error>) {
+    let once = || {
+        let started = Instant::now();
+        let error = run();
+        (started.elapsed().as_secs_f64(), error)
+    };
+    let mut found = once();
+    for _ in 1..ATTEMPTS {
+        if found.0 <= limit {
+            break;
+        }
+        found = once();
+    }
+    found
+}
+
+fn ask(row: &Row, model: &Model, query: Query, settings: &Settings, run: &Run) -> Option<Error> {
     let choice = Choice::Named(row.method.into());
-    let answer = catalogue::answer(model, query, &choice, settings, run);
-    (started.elapsed().as_secs_f64(), answer.err())
+    catalogue::answer(model, query, &choice, settings, run).err()
 }
 
 /// Prints each case if `ZHAT_VERBOSE` is set.
@@ -278,7 +302,7 @@ fn options_out_of_range_are_named_with_their_range() {
                 if skipped(&title) {
                     continue;
                 }
-                let (seconds, error) = ask(row, &model, query, &settings, &run);
+                let (seconds, error) = attempt(limit(budget), || ask(row, &model, query, &settings, &run));
                 tell(&title, seconds, error.as_ref());
                 faults.extend(late(seconds, budget).map(|fault| format!("{title}: {fault}")));
                 match error {
@@ -312,8 +336,9 @@ fn options_out_of_range_are_named_with_their_range() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Runs every supported query of every row on large models and passes the time taken to `judge`.
-fn walk(run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<String>) {
+/// Runs every supported query of every row on large models, which should take at most `limit` seconds, and
+/// passes the time taken to `judge`.
+fn walk(limit: f64, run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<String>) {
     let (mut faults, mut kind, mut models) = (Vec::new(), None, Vec::new());
     for row in catalogue::all() {
         if kind != Some(row.kind) {
@@ -326,7 +351,8 @@ fn walk(run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<Str
                     continue;
                 }
                 for query in [query.with_count(1), query.with_count(1_000_000)] {
-                    let (seconds, error) = ask(row, model, query, &Settings::new(), &run());
+                    let ask = || ask(row, model, query, &Settings::new(), &run());
+                    let (seconds, error) = attempt(limit, ask);
                     tell(&title, seconds, error.as_ref());
                     faults.extend(judge(seconds, error.as_ref()).map(|fault| format!("{title}: {fault}")));
                     if query == query.with_count(1_000_000) && query == query.with_count(1) {
@@ -344,6 +370,7 @@ fn time_budgets_are_kept() {
     let _alone = alone();
     let budget = 0.05;
     walk(
+        limit(budget),
         || Run::default().with_time(Duration::from_secs_f64(budget)),
         |seconds, error| match error {
             Some(Error::OverBudget { .. } | Error::NoAnswer(_)) | None => late(seconds, budget),
@@ -361,11 +388,11 @@ fn the_choice_of_a_method_is_part_of_the_budget() {
     for kind in catalogue::kinds() {
         for (j, model) in large(kind).iter().enumerate() {
             for query in QUERIES {
-                let started = Instant::now();
-                let answer = catalogue::answer(model, query, &Choice::Auto, &Settings::new(), &run);
-                let fault = match answer.err() {
+                let ask = || catalogue::answer(model, query, &Choice::Auto, &Settings::new(), &run).err();
+                let (seconds, error) = attempt(limit(budget), ask);
+                let fault = match error {
                     Some(Error::OverBudget { .. } | Error::NoAnswer(_) | Error::Unsupported { .. })
-                    | None => late(started.elapsed().as_secs_f64(), budget),
+                    | None => late(seconds, budget),
                     Some(error) => Some(error.to_string()),
                 };
                 let title = format!("{} {} of model {j}", kind.name(), query.name());
@@ -379,8 +406,9 @@ fn the_choice_of_a_method_is_part_of_the_budget() {
 #[test]
 fn a_cancelled_run_ends_within_half_a_second() {
     let _alone = alone();
-    let delay = 0.05;
+    let (delay, grace) = (0.05, 0.5);
     walk(
+        delay + grace,
         || {
             let flag = Arc::new(AtomicBool::new(false));
             let run = Run::default().with_cancel(flag.clone());
@@ -392,7 +420,7 @@ fn a_cancelled_run_ends_within_half_a_second() {
         },
         |seconds, error| match error {
             Some(Error::OverBudget { .. } | Error::NoAnswer(_) | Error::Interrupted) | None => {
-                (seconds > delay + 0.5).then(|| format!("took {seconds:.2} s, cancelled after {delay} s"))
+                (seconds > delay + grace).then(|| format!("took {seconds:.2} s, cancelled after {delay} s"))
             }
             Some(error) => Some(error.to_string()),
         },
