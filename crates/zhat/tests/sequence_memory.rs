@@ -1,6 +1,6 @@
 //! Memory forecasts for chains, semi-Markov chains and the training of hidden Markov models: never below the memory
 //! allocated and, where that is large, at most twice as much.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "support/counting.rs"]
 mod counting;

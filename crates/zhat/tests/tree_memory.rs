@@ -1,6 +1,6 @@
 //! Memory forecasts for trees over words and dependency trees: never below the memory allocated and, where that
 //! is large, at most three times as much.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "support/counting.rs"]
 mod counting;
@@ -13,6 +13,9 @@ use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::model::generate::{self, HypertreeShape, RuleForm, SentenceShape, SpanForm};
 use zhat::model::{Hypertree, Symbols, TreeShape, UnaryRule};
 use zhat::{Model, Query, Real, Run};
+
+/// A name and its model.
+type Named = (&'static str, fn() -> Model);
 
 fn shape(words: usize, batch: usize, heads: usize, tags: usize, rules: RuleForm) -> HypertreeShape {
     let symbols = Symbols { all: heads + tags, heads, tags };
@@ -102,7 +105,7 @@ fn tree_cases() -> Vec<Case> {
         ..randomized(name, query, model)
     };
     let mut cases = Vec::new();
-    let models: [(&'static str, fn() -> Model); 9] = [
+    let models: [Named; 9] = [
         ("dense", dense),
         ("dense, own rules", own_rules),
         ("dense, many sentences", many),
@@ -166,7 +169,7 @@ fn dependency_cases() -> Vec<Case> {
         settings: "{}",
         threads: 1,
     };
-    let models: [(&'static str, fn() -> Model); 6] = [
+    let models: [Named; 6] = [
         ("projective", || sentences::<f32>(200, 16, true, None)),
         ("projective, labels", || sentences::<f64>(60, 40, true, Some(20))),
         ("projective, one long sentence", || sentences::<f64>(400, 1, true, None)),

@@ -73,7 +73,7 @@ fn bad_input_is_refused_with_its_place() {
 /// Two columns, which are far from each other in the two states; the state changes every few rows.
 fn levels(sequence: usize, rows: usize) -> Vec<[f64; 2]> {
     let noise = |t: usize, d: usize| ((37 * sequence + 17 * t + 11 * d) * 7919 % 1009) as f64 / 1009.0 - 0.5;
-    let level = |t: usize| if (t + 3 * sequence) / 5 % 2 == 0 { 0.0 } else { 8.0 };
+    let level = |t: usize| if ((t + 3 * sequence) / 5).is_multiple_of(2) { 0.0 } else { 8.0 };
     (0..rows).map(|t| [level(t) + noise(t, 0), 2.0 - level(t) + 3.0 * noise(t, 1)]).collect()
 }
 

@@ -144,7 +144,7 @@ fn chains_agree_with_the_sum_over_all_paths() {
         let evidence = evidence_for(chain.lengths(), chain.states());
         let given = chain.condition_on(&evidence).unwrap();
         let got = values(ForwardBackward::default().log_partition(&given, &run), chain.batch());
-        for b in 0..chain.batch() {
+        for (b, &got) in got.iter().enumerate() {
             let of_b: Vec<Evidence> =
                 evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let score = |path: &Vec<usize>| {
@@ -156,12 +156,12 @@ fn chains_agree_with_the_sum_over_all_paths() {
             };
             let paths = sequences::Listed::states(&chain, b);
             let scores: Vec<f64> = paths.iter().map(score).collect();
-            close(&format!("{form}, {seed}, {b}"), got[b], log_sum_exp(&scores));
+            close(&format!("{form}, {seed}, {b}"), got, log_sum_exp(&scores));
         }
         let evidence = evidence_for(semi.chain().lengths(), semi.chain().states());
         let given = semi.condition_on(&evidence).unwrap();
         let got = values(ForwardBackward::default().log_partition(&given, &run), semi.chain().batch());
-        for b in 0..semi.chain().batch() {
+        for (b, &got) in got.iter().enumerate() {
             let of_b: Vec<Evidence> =
                 evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let segmentations = sequences::Listed::states(&semi, b);
@@ -175,7 +175,7 @@ fn chains_agree_with_the_sum_over_all_paths() {
                 sequences::Listed::score(&semi, b, segments) + log_likelihood(&of_b, 0, state)
             };
             let scores: Vec<f64> = segmentations.iter().map(score).collect();
-            close(&format!("semi-Markov, {seed}, {b}"), got[b], log_sum_exp(&scores));
+            close(&format!("semi-Markov, {seed}, {b}"), got, log_sum_exp(&scores));
         }
     }
 }
@@ -216,7 +216,7 @@ fn trees_agree_with_the_sum_over_all_trees() {
         evidence.retain(|item| !is_own(item));
         let given = model.condition_on(&evidence).unwrap();
         let got = values(SpanningTrees::default().log_partition(&given, &run), model.lengths().len());
-        for b in 0..model.lengths().len() {
+        for (b, &got) in got.iter().enumerate() {
             let of_b: Vec<Evidence> =
                 evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let listed = Listed::new(&model, b);
@@ -232,7 +232,7 @@ fn trees_agree_with_the_sum_over_all_trees() {
                     score + log_likelihood(&of_b, 0, head)
                 })
                 .collect();
-            close(&format!("{seed}, {b}: {of_b:?}"), got[b], log_sum_exp(&scores));
+            close(&format!("{seed}, {b}: {of_b:?}"), got, log_sum_exp(&scores));
         }
     }
 }
@@ -256,7 +256,7 @@ fn constituency_trees_agree_with_the_sum_over_all_trees() {
         }
         let given = model.condition_on(&evidence).unwrap();
         let got = values(InsideOutside::default().log_partition(&given, &run), model.lengths().len());
-        for b in 0..model.lengths().len() {
+        for (b, &got) in got.iter().enumerate() {
             let of_b: Vec<Evidence> =
                 evidence.iter().filter(|item| sequence_of(item) == b).cloned().collect();
             let parses = Parses::new(&model, b);
@@ -277,7 +277,7 @@ fn constituency_trees_agree_with_the_sum_over_all_trees() {
                     score + log_likelihood(&of_b, first, tag)
                 })
                 .collect();
-            close(&format!("{seed}, {b}: {of_b:?}"), got[b], log_sum_exp(&scores));
+            close(&format!("{seed}, {b}: {of_b:?}"), got, log_sum_exp(&scores));
         }
     }
 }

@@ -91,7 +91,7 @@ fn expectations_on_semi_markov_chains_agree_with_enumeration() {
         let scores = semi_markov::beside(model, if factored { 2 } else { seed });
         let mut all = vec![];
         if !factored {
-            let mut parameters = semi_markov::beside(model, 2).parameters();
+            let mut parameters = Listed::parameters(&semi_markov::beside(model, 2));
             let at = 7 * seed as usize % parameters.len();
             parameters[at] = ZERO;
             all.push(scores.with_parameters(&parameters));
@@ -143,7 +143,7 @@ fn expectations_on_dependency_trees_agree_with_enumeration() {
                 let (taped, _) = SpanningTrees::default()
                     .differentiate(Operation::Expectation, &[&model, &scores], &run)
                     .unwrap();
-                for b in 0..2 {
+                for (b, &taped) in taped.iter().enumerate() {
                     let listed = trees::Listed::new(&model, b);
                     let states: Vec<(f64, f64)> = listed
                         .trees
@@ -154,7 +154,7 @@ fn expectations_on_dependency_trees_agree_with_enumeration() {
                         .collect();
                     let expected = mean(&states);
                     counts[usize::from(expected == ZERO)] += 1;
-                    for value in [found.value[b], taped[b]] {
+                    for value in [found.value[b], taped] {
                         assert!(
                             value == expected || (value - expected).abs() < allowance,
                             "{value} {expected}"
@@ -183,14 +183,14 @@ fn expectations_on_trees_with_symbols_agree_with_enumeration() {
         let scores = with_parameters(&model, &parameters(&other).iter().map(open).collect::<Vec<_>>());
         let Ok(found) = method().expectation(&model, &scores, &run) else { continue };
         let (taped, _) = method().differentiate(Operation::Expectation, &[&model, &scores], &run).unwrap();
-        for b in 0..model.batch() {
+        for (b, &taped) in taped.iter().enumerate() {
             let trees = Parses::new(&model, b).trees;
             let states: Vec<(f64, f64)> =
                 trees.iter().map(|tree| (model.score(b, tree), scores.score(b, tree))).collect();
             let expected = mean(&states);
             counts[usize::from(expected == ZERO)] += 1;
             let allowance = 1e-9 * (1.0 + expected.abs()) + 1e-12 * (model.magnitude() + scores.magnitude());
-            for value in [found.value[b], taped[b]] {
+            for value in [found.value[b], taped] {
                 let same = value == expected || (value - expected).abs() < allowance;
                 assert!(same, "{shape:?} seed {seed} sentence {b}: {value} {expected}");
             }

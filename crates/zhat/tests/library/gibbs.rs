@@ -16,7 +16,7 @@ fn models() -> Vec<(&'static str, FactorGraph)> {
     let shape_with_zeros =
         GraphShape { variables: 5, states: 3, factors: 4, strength: 0.4, zeros: 0.2, ..Default::default() };
     let mut zeros = (0..100).map(|seed| generate::random(&shape_with_zeros, seed).unwrap());
-    let zeros = zeros.find(|graph| is_connected(graph)).unwrap();
+    let zeros = zeros.find(is_connected).unwrap();
     let mut odd = FactorGraph::new(vec![1, 3, 2, 1]).unwrap();
     odd.add_factor(&[2, 0, 1], &[0.3, -0.4, 0.0, 0.8, ZERO, -1.0]).unwrap();
     odd.add_factor(&[], &[2.5]).unwrap();

@@ -42,7 +42,7 @@ fn data(case: &Case) -> Sequences {
         Family::Categorical { .. } if case.given.is_some() => (at % 2) as f64,
         Family::Categorical { symbols } => (x * symbols as f64).floor(),
         Family::Poisson => (x * 9.0).floor(),
-        _ => x * if at / 50 % 2 == 0 { 1.0 } else { 4.0 },
+        _ => x * if (at / 50).is_multiple_of(2) { 1.0 } else { 4.0 },
     };
     let values = (0..rows * case.columns).map(|at| value(at, draw())).collect();
     Sequences::new(case.columns, values, &case.lengths).unwrap()
