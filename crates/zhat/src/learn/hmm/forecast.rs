@@ -35,8 +35,9 @@ pub(super) const HISTORY: usize = 8;
 pub(super) const CLUSTERED: usize = 20_000;
 /// Bytes per sequence for orders and log-likelihoods.
 const BYTES_PER_SEQUENCE: f64 = 160.0;
-/// Bytes of small allocations, once and per thread.
-const OVERHEAD: f64 = 32_768.0;
+/// Bytes of small allocations, once and per thread, and of the blocks that matrix products rearrange, whose size
+/// depends on the processor.
+const OVERHEAD: f64 = 131_072.0;
 /// Measured seconds per row: for each pair of states; for each state; and for each state and column.
 const PER_PAIR: f64 = 8.7e-11;
 const PER_STATE: f64 = 1e-8;

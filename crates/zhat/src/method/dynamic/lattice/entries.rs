@@ -104,6 +104,12 @@ pub(crate) trait Entries<F: Real>: Sync {
     /// Writes the log-transitions between `rows` and `columns` of table t, row-major; −∞ for missing
     /// transitions.
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]);
+
+    /// True if the run must stop. A product with M ∘ D or its gradient asks D before each tile, and then ends
+    /// with an invalid result: with many states, one product takes seconds.
+    fn must_stop(&self) -> bool {
+        false
+    }
 }
 
 /// The transitions of a chain of `states` states.

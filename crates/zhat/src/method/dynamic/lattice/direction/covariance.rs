@@ -46,7 +46,7 @@ impl<F: Real> Direction<'_, F> {
         clock: &Clock<'_>,
         gradient: &mut TransitionGradient<F>,
     ) -> Result<()> {
-        let logs = self.logs();
+        let logs = self.logs(clock);
         let lattice = self.p;
         let pairs = lattice.pairs(&directed.p, |b| cotangent[b] != 0.0 && values[b].is_finite());
         let most = gathered(lattice.layout.largest());
@@ -107,7 +107,7 @@ impl<F: Real> Direction<'_, F> {
                 }
             }
         }
-        Ok(())
+        clock.check()
     }
 
     /// vₜ₊₁ + extra + Σ c·(ln w with its norm) − E[D]: the contribution of the part after an edge into t + 1.
@@ -145,7 +145,7 @@ impl<F: Real> Direction<'_, F> {
     ) -> Result<()> {
         let Some((_, q)) = self.other else { return Ok(()) };
         let quotient =
-            Logs { parts: vec![(F::ONE, &self.p.edges, self.p.steps), (-F::ONE, &q.edges, q.steps)] };
+            Logs { parts: vec![(F::ONE, &self.p.edges, self.p.steps), (-F::ONE, &q.edges, q.steps)], clock };
         let quotient = Quotient(quotient);
         let shared = self.p.steps.shared() && q.steps.shared();
         let pairs = self.p.pairs(&directed.p, |b| cotangent[b] != 0.0 && values[b].is_finite());
@@ -183,6 +183,6 @@ impl<F: Real> Direction<'_, F> {
                 }
             }
         }
-        Ok(())
+        clock.check()
     }
 }

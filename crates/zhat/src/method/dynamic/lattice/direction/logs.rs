@@ -4,10 +4,12 @@ use crate::method::dynamic::lattice::entries::{Entries, Index};
 use crate::method::dynamic::lattice::nodes::{Edges, add};
 use crate::method::dynamic::lattice::steps::Steps;
 use crate::numeric::Real;
+use crate::run::Clock;
 
 /// The sum of factor · ln M over the lattices; entries without a transition count as 0.
 pub(super) struct Logs<'a, F: Real> {
     pub(super) parts: Vec<(F, &'a Edges<'a, F>, &'a dyn Steps<F>)>,
+    pub(super) clock: &'a Clock<'a>,
 }
 
 impl<F: Real> Entries<F> for Logs<'_, F> {
@@ -54,6 +56,10 @@ impl<F: Real> Entries<F> for Logs<'_, F> {
             }
         }
     }
+
+    fn must_stop(&self) -> bool {
+        self.clock.must_stop()
+    }
 }
 
 /// exp(ln M_p − ln M_q): turns products with M_q into products with M_p.
@@ -77,5 +83,9 @@ impl<F: Real> Entries<F> for Quotient<'_, F> {
         for (x, &log) in out.iter_mut().zip(&own) {
             *x = if log == F::NEG_INFINITY { F::ZERO } else { *x };
         }
+    }
+
+    fn must_stop(&self) -> bool {
+        self.0.must_stop()
     }
 }

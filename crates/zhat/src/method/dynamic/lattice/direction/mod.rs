@@ -86,7 +86,7 @@ struct Checkpoint<F> {
 }
 
 impl<'a, F: Real> Direction<'a, F> {
-    fn logs(&self) -> Logs<'a, F> {
+    fn logs<'b>(&'b self, clock: &'b Clock<'b>) -> Logs<'b, F> {
         let mut parts = Vec::new();
         if self.own != 0.0 || self.other.is_none() {
             parts.push((F::from_f64(self.own), &self.p.edges, self.p.steps));
@@ -94,7 +94,7 @@ impl<'a, F: Real> Direction<'a, F> {
         if let Some((factor, q)) = self.other {
             parts.push((F::from_f64(factor), &q.edges, q.steps));
         }
-        Logs { parts }
+        Logs { parts, clock }
     }
 
     fn parts<'b>(&'b self, p: &'b PositionRows<F>, q: Option<&'b PositionRows<F>>) -> Vec<Part<'b, F>> {
@@ -112,7 +112,7 @@ impl<'a, F: Real> Direction<'a, F> {
     /// sequences with Z = 0.
     pub fn expectation(&self, clock: &Clock<'_>) -> Result<Ends> {
         let layout = &self.p.layout;
-        let logs = self.logs();
+        let logs = self.logs(clock);
         let length = expectation_window(layout.batch(), layout.steps(), self.p.longest());
         let mut ends = Ends::new(layout.batch());
         pass_forward(
@@ -185,7 +185,7 @@ impl<'a, F: Real> Direction<'a, F> {
         mut visit: impl FnMut(&[f64], Directed<F>) -> Result<()>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
         let layout = &self.p.layout;
-        let logs = self.logs();
+        let logs = self.logs(clock);
         let length = if checkpoint { self.p.window_length() } else { layout.steps() };
         let windows = windows(layout.steps(), length);
         let mut ends = Ends::new(layout.batch());

@@ -118,6 +118,8 @@ impl<F: Real> Direction<'_, F> {
             for chunk in chunk.chunks(gathered(layout.largest())) {
                 clock.check()?;
                 work(chunk[0].0, chunk);
+                // Products end early if the run must stop.
+                clock.check()?;
             }
         }
         Ok(())

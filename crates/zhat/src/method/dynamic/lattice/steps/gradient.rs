@@ -294,6 +294,9 @@ impl<F: Real> Edges<'_, F> {
             tiles.enter(columns.clone(), &mut scratch);
             pairs.enter(rights, columns.clone());
             for some in pieces(rows.clone(), ROWS) {
+                if self.direction.is_some_and(Entries::must_stop) {
+                    return;
+                }
                 let tile = tiles.tile(some.clone(), columns.clone(), &mut scratch);
                 let tile = directed.tile(tile, self.direction, self.t, some.clone(), columns.clone());
                 let out = &mut out[(some.start - first) * after + columns.start..];
@@ -368,6 +371,9 @@ impl<F: Real> Edges<'_, F> {
             tiles.enter(some.clone(), scratch);
             pairs.enter(rights, some.clone());
             for rows in pieces(wave.clone(), ROWS) {
+                if self.direction.is_some_and(Entries::must_stop) {
+                    return part;
+                }
                 for (columns, mirrored) in split_at_diagonal(&some, &rows, triangle) {
                     let tile = tiles.tile(rows.clone(), columns.clone(), scratch);
                     let tile = directed.tile(tile, self.direction, self.t, rows.clone(), columns.clone());

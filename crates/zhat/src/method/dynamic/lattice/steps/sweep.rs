@@ -217,6 +217,9 @@ impl<F: Real> Sweep<'_, F> {
         for some in pieces(panel.clone(), tile_columns::<F>()) {
             self.tiles.enter(some.clone(), scratch);
             for rows in pieces(wave.clone(), ROWS) {
+                if self.direction.is_some_and(Entries::must_stop) {
+                    return part;
+                }
                 for (columns, mirrored) in split_at_diagonal(&some, &rows, self.triangle) {
                     let tile = self.tiles.tile(rows.clone(), columns.clone(), scratch);
                     let tile = directed.tile(tile, self.direction, self.t, rows.clone(), columns.clone());
