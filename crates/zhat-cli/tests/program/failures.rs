@@ -117,7 +117,7 @@ fn errors_about_arguments_suggest_valid_values() {
     fails(&folder, &format, 2, &["cannot be used with"]);
     fails(&folder, &["logz", &model, "--factors"], 2, &["unexpected argument"]);
     fails(&folder, &["entropy", &model, "--format", "uai"], 2, &["unexpected argument"]);
-    fails(&folder, &["convert", &model, "m.txt"], 2, &[".zhat, .uai or .bif"]);
+    fails(&folder, &["convert", &model, "m.txt"], 2, &[".zhat, .uai, .bif, .xmlbif or .net"]);
     folder.write("markov.uai", "MARKOV 1 2 0");
     fails(&folder, &["convert", "markov.uai", "m.bif"], 2, &["Bayesian network", "MARKOV"]);
     fails(&folder, &["convert", &model, "no/such/folder/m.uai"], 2, &["No such file"]);

@@ -72,7 +72,13 @@ fn bad_input_is_refused_with_its_place() {
 
 /// Two columns, which are far from each other in the two states; the state changes every few rows.
 fn levels(sequence: usize, rows: usize) -> Vec<[f64; 2]> {
-    let noise = |t: usize, d: usize| ((37 * sequence + 17 * t + 11 * d) * 7919 % 1009) as f64 / 1009.0 - 0.5;
+    // Nearly normal: a sum of uniform numbers without a pattern in time, which a third state would model.
+    let uniform = |t: usize, d: usize, k: u64| {
+        let mixed = ((sequence as u64) << 40 | (t as u64) << 16 | (d as u64) << 8 | k) + 1;
+        let mixed = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed >> 40) as f64 / (1u64 << 24) as f64 - 0.5
+    };
+    let noise = |t: usize, d: usize| (0..4).map(|k| uniform(t, d, k)).sum::<f64>();
     let level = |t: usize| if ((t + 3 * sequence) / 5).is_multiple_of(2) { 0.0 } else { 8.0 };
     (0..rows).map(|t| [level(t) + noise(t, 0), 2.0 - level(t) + 3.0 * noise(t, 1)]).collect()
 }
@@ -241,7 +247,7 @@ fn states_that_no_sequence_can_reach_are_named() {
     use zhat::learn::hmm::{Emissions, Hmm, Poisson};
 
     let folder = Folder::new("hmm-unreachable");
-    folder.write("t.csv", "a\n1\n0\n4\n6\n5\n1\n");
+    folder.write("t.csv", "x0\n1\n0\n4\n6\n5\n1\n");
     let model = |start: [f64; 4], from_first: [f64; 4]| {
         let mut transitions = from_first.to_vec();
         transitions.extend([0.5, 0.5, 0.0, 0.0, 0.2, 0.2, 0.3, 0.3, 0.0, 0.4, 0.1, 0.5]);
