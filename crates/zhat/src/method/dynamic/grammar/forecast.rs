@@ -7,7 +7,8 @@ use super::solve::GROUP;
 use super::{InsideOutside, RandomizedInside, SpanProposal, TreeChoice, kept};
 use crate::answer::Promise;
 use crate::method::cost::inside_outside::{
-    PER_CALL, PER_DUAL, PER_EXP, PER_FACTOR, PER_LISTED, PER_MAXIMUM, PER_PRODUCT, PER_PROPOSAL, PER_TERM,
+    PER_CALL, PER_DUAL, PER_EXP, PER_FACTOR, PER_LISTED, PER_LISTED_MAXIMUM, PER_MAXIMUM, PER_PRODUCT,
+    PER_PROPOSAL, PER_TERM,
 };
 use crate::model::{Hypertree, Symbols};
 use crate::numeric::Real;
@@ -57,7 +58,9 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
             _ => 3.5,
         };
         let (per_product, per_term) = match query {
-            Query::Map | Query::KBest(_) => (PER_MAXIMUM, PER_LISTED),
+            Query::Map | Query::KBest(_) => {
+                (PER_MAXIMUM, if listed { PER_LISTED_MAXIMUM } else { PER_LISTED })
+            }
             Query::Entropy => (PER_DUAL, PER_LISTED),
             _ => (PER_PRODUCT * size / 8.0, if listed { PER_LISTED } else { PER_TERM }),
         };
