@@ -39,6 +39,11 @@ fn segments(states: usize, steps: usize, batch: usize, longest: usize) -> Model 
     generate::semi_markov::<f32>(&shape, longest, 1).unwrap().into()
 }
 
+fn low_rank_segments(states: usize, steps: usize, batch: usize, longest: usize) -> Model {
+    let shape = shape(states, steps, batch, LOW_RANK);
+    generate::semi_markov::<f32>(&shape, longest, 1).unwrap().into()
+}
+
 /// The dense chain whose gradient is also checked against a tighter bound.
 fn dense() -> Model {
     single(1000, 64, 8, TransitionForm::Shared)
@@ -64,6 +69,7 @@ fn cases() -> Vec<Case> {
     let many = || double(150_000, 4, 2, TransitionForm::Factored { rank: 4, tied: true });
     let some = || single(2500, 4, 1, TransitionForm::Shared);
     let segmented = || segments(300, 128, 16, 4);
+    let segmented_low_rank = || low_rank_segments(20_000, 12, 2, 3);
     let double_dense = || double(1000, 16, 2, TransitionForm::Shared);
     let cases = vec![
         exact("dense", FactorMarginals, dense),
@@ -95,6 +101,11 @@ fn cases() -> Vec<Case> {
         exact("segments", FactorMarginals, segmented),
         exact("segments", Entropy, segmented),
         exact("segments", Sample(500), segmented),
+        exact("segments, low rank", LogPartition, segmented_low_rank),
+        exact("segments, low rank", FactorMarginals, segmented_low_rank),
+        exact("segments, low rank", Marginals, segmented_low_rank),
+        exact("segments, low rank", Entropy, || low_rank_segments(1500, 12, 2, 3)),
+        exact("segments, low rank", Sample(200), || low_rank_segments(5000, 12, 2, 3)),
         randomized("many states", LogPartition, many),
         randomized("many states", FactorMarginals, many),
         randomized("a table", FactorMarginals, some),
@@ -103,11 +114,14 @@ fn cases() -> Vec<Case> {
     let two = |case: &Case| matches!(case.query, FactorMarginals | LogPartition);
     let threads: Vec<Case> =
         cases.iter().filter(|case| two(case)).map(|case| Case { threads: 2, ..*case }).collect();
-    let checkpoint = Case {
-        settings: r#"{"checkpoint": true}"#,
-        ..exact("long, checkpoints", FactorMarginals, || single(1000, 150, 8, TransitionForm::Shared))
-    };
-    cases.into_iter().chain(threads).chain([checkpoint]).collect()
+    let checkpoints = [
+        exact("long, checkpoints", FactorMarginals, || single(1000, 150, 8, TransitionForm::Shared)),
+        exact("low rank, checkpoints", FactorMarginals, || single(20_000, 100, 1, LOW_RANK)),
+        exact("low rank, checkpoints", Marginals, || single(20_000, 100, 1, LOW_RANK)),
+        exact("segments, low rank, checkpoints", FactorMarginals, || low_rank_segments(10_000, 60, 1, 3)),
+    ];
+    let checkpoints = checkpoints.map(|case| Case { settings: r#"{"checkpoint": true}"#, ..case });
+    cases.into_iter().chain(threads).chain(checkpoints).collect()
 }
 
 #[test]

@@ -8,11 +8,13 @@ mod counting;
 mod forecast_cases;
 
 use counting::{alone, measured};
-use forecast_cases::{Case, check_forecasts, measure_each};
+use forecast_cases::{Case, check_forecasts, measure_each, measure_named};
 use zhat::catalogue::{self, Choice, Settings, answer};
+use zhat::dynamic::{InsideOutside, SpanningTrees};
 use zhat::model::generate::{self, HypertreeShape, RuleForm, SentenceShape, SpanForm};
-use zhat::model::{Hypertree, Symbols, TreeShape, UnaryRule};
-use zhat::{Model, Query, Real, Run};
+use zhat::model::{DependencyTree, Hypertree, Rules, Symbols, TreeShape, UnaryRule};
+use zhat::query::{Differentiable, Divergence, Expectation, HasFactorMarginals, Operation};
+use zhat::{Error, Map, Model, Query, Real, Run};
 
 /// A name and its model.
 type Named = (&'static str, fn() -> Model);
@@ -45,9 +47,7 @@ fn many() -> Model {
 }
 
 fn with_unary() -> Model {
-    let model = tree::<f64>(by_symbol(shape(20, 2, 60, 60, RuleForm::Dense)));
-    let rules = (1..60).map(|child| UnaryRule { head: child - 1, child }).collect();
-    model.with_unary(rules, vec![-2.0; 59].into()).unwrap().into()
+    with_unary_rules(&tree::<f64>(by_symbol(shape(20, 2, 60, 60, RuleForm::Dense)))).into()
 }
 
 fn listed() -> Model {
@@ -75,6 +75,18 @@ fn embeddings() -> Model {
 /// Expanded for entropies and k best trees.
 fn few_of_low_rank() -> Model {
     tree::<f32>(by_symbol(shape(12, 2, 80, 80, RuleForm::LowRank(4)))).into()
+}
+
+/// Each head but the first is the only child of the one before.
+fn with_unary_rules<F: Real>(model: &Hypertree<F>) -> Hypertree<F> {
+    let heads = model.symbols().heads;
+    let rules = (1..heads).map(|child| UnaryRule { head: child - 1, child }).collect();
+    model.with_unary(rules, vec![F::from_f64(-2.0); heads - 1].into()).unwrap()
+}
+
+/// The best tree needs dense rules.
+fn low_rank_with_unary() -> Model {
+    with_unary_rules(&tree::<f64>(shape(10, 2, 80, 80, RuleForm::LowRank(4)))).into()
 }
 
 fn without_rules() -> Model {
@@ -124,6 +136,9 @@ fn tree_cases() -> Vec<Case> {
     cases.extend([Entropy, Map, KBest(5), Sample(100)].map(|query| exact("listed", query, listed)));
     let few = few_of_low_rank as fn() -> Model;
     cases.extend([Entropy, Map, KBest(5), Sample(100)].map(|query| exact("few, low rank", query, few)));
+    let unary = low_rank_with_unary as fn() -> Model;
+    cases.extend([Map, KBest(5), Marginals].map(|query| exact("low rank, unary rules", query, unary)));
+    cases.extend([Entropy, Map, Sample(100)].map(|query| exact("without rules", query, without_rules)));
     cases.extend([Marginals, Entropy, Sample(100)].map(|query| randomized("dense", query, dense)));
     cases.extend([Marginals, Entropy, Sample(100)].map(|query| randomized("listed", query, listed)));
     cases.extend([Entropy, Sample(100)].map(|query| randomized("few, low rank", query, few)));
@@ -256,4 +271,157 @@ fn keep_to_the_forecast(model: &Model, name: &str, run: &Run) {
             assert!(peak as f64 <= bytes, "{name}: {} {query:?} took {peak} of {bytes}", row.method);
         }
     }
+}
+
+#[test]
+fn the_best_tree_with_low_rank_and_unary_rules_keeps_to_the_budget() {
+    let _turn = alone();
+    let run = Run::default().with_threads(1).with_memory(256 << 20);
+    run.install(|| ());
+    // Dense rules would have 256 GB.
+    let model = with_unary_rules(&tree::<f64>(shape(6, 1, 2000, 2000, RuleForm::LowRank(2))));
+    let (result, peak) = measured(|| InsideOutside::default().map(&model, &run));
+    let message = result.unwrap_err().to_string();
+    assert!(
+        message.contains("inside-outside needs 23") && message.contains("the budget is 256.0 MiB"),
+        "{message}"
+    );
+    assert!(peak < 1 << 20, "{peak}");
+}
+
+/// The memory that a query asks for, if this is more than 1 byte: the forecast, as it is printed in the error.
+fn asked<T>(work: impl FnOnce(&Run) -> zhat::Result<T>, run: &Run) -> f64 {
+    let run = run.clone().with_memory(1);
+    let (result, peak) = measured(|| work(&run));
+    assert!(peak < 1 << 16, "{peak} bytes before the query was refused");
+    let Err(Error::OverBudget { needs, .. }) = result else { panic!("a budget of 1 byte was enough") };
+    let mut words = needs.split(' ').skip_while(|word| *word != "needs").skip(1);
+    let number: f64 = words.next().unwrap().parse().unwrap();
+    let unit =
+        ["B", "KiB", "MiB", "GiB"].iter().position(|unit| words.clone().next() == Some(*unit)).unwrap();
+    number * 1024f64.powi(unit as i32)
+}
+
+/// Work on two models.
+type Work<'a, M> = Box<dyn Fn(&[&M; 2], &Run) -> zhat::Result<()> + 'a>;
+
+/// The values of the queries about two models, then values with gradients.
+fn works<'a, M, A>(method: &'a A, batch: usize) -> Vec<(&'static str, Work<'a, M>)>
+where
+    M: HasFactorMarginals + 'a,
+    A: Divergence<M> + Expectation<M> + Differentiable<M> + Sync,
+{
+    let gradient = move |operation: Operation, count: usize| -> Work<'a, M> {
+        Box::new(move |models: &[&M; 2], run: &Run| {
+            let (_, tape) = method.differentiate(operation, &models[..count], run)?;
+            tape.vjp(&vec![1.0; batch]).map(drop)
+        })
+    };
+    vec![
+        ("cross-entropy", Box::new(|[p, q], run| method.cross_entropy(p, q, run).map(drop))),
+        ("KL", Box::new(|[p, q], run| method.kl(p, q, run).map(drop))),
+        ("expectation", Box::new(|[p, q], run| method.expectation(p, q, run).map(drop))),
+        ("gradient of log Z", gradient(Operation::LogPartition, 1)),
+        ("gradient of entropy", gradient(Operation::Entropy, 1)),
+        ("gradient of cross-entropy", gradient(Operation::CrossEntropy, 2)),
+        ("gradient of KL", gradient(Operation::Kl, 2)),
+        ("gradient of expectation", gradient(Operation::Expectation, 2)),
+    ]
+}
+
+/// The number of works.
+const WORKS: usize = 8;
+
+/// What a work took and asked for. A tenth less is refused, and what it asks for is enough.
+fn work<M, A>(method: &A, models: [&M; 2], batch: usize, number: usize, run: &Run) -> (f64, f64)
+where
+    M: HasFactorMarginals,
+    A: Divergence<M> + Expectation<M> + Differentiable<M> + Sync,
+{
+    run.install(|| ());
+    let (name, work) = works(method, batch).swap_remove(number);
+    let forecast = asked(|run| work(&models, run), run);
+    let budget = |factor: f64| run.clone().with_memory((factor * forecast) as u64);
+    let (result, peak) = measured(|| work(&models, &budget(0.9)));
+    assert!(matches!(result, Err(Error::OverBudget { .. })) && peak < 1 << 16, "{name}: {peak}");
+    let (result, peak) = measured(|| work(&models, &budget(1.06)));
+    result.unwrap();
+    (peak as f64, 1.06 * forecast)
+}
+
+fn two_trees<F: Real>(form: usize, strength: f64) -> [Hypertree<F>; 2] {
+    let few = |rules| HypertreeShape { strength, ..shape(8, 3, 40, 40, rules) };
+    let pair = |shape: HypertreeShape| [1, 2].map(|seed| generate::hypertree::<F>(&shape, seed).unwrap());
+    let mixed = |a: RuleForm, b: RuleForm| {
+        [generate::hypertree(&few(a), 1).unwrap(), generate::hypertree(&few(b), 2).unwrap()]
+    };
+    match form {
+        0 => pair(few(RuleForm::LowRank(4))),
+        1 => mixed(RuleForm::Any, RuleForm::LowRank(3)),
+        2 => mixed(RuleForm::Sparse(500), RuleForm::Sparse(700)),
+        3 => pair(by_symbol(few(RuleForm::Dense))),
+        4 => pair(HypertreeShape { zeros: 0.1, ..few(RuleForm::LowRank(2)) }),
+        5 => pair(HypertreeShape { per_sentence: true, ..few(RuleForm::LowRank(2)) }),
+        6 => pair(few(RuleForm::LowRank(2))).map(|model| with_unary_rules(&model)),
+        7 => pair(by_symbol(HypertreeShape { strength, ..shape(16, 2, 500, 500, RuleForm::LowRank(1)) })),
+        8 => {
+            let [p, q] =
+                pair(by_symbol(HypertreeShape { strength, ..shape(8, 2, 500, 500, RuleForm::Sparse(5000)) }));
+            let Rules::Sparse { rules, .. } = p.rules().clone() else { panic!("no listed rules") };
+            let scores = vec![F::from_f64(-0.5); rules.len()].into();
+            let own = Rules::Sparse { rules, scores };
+            let q =
+                Hypertree::new(q.symbols(), q.words().to_vec().into(), q.lengths().to_vec(), own).unwrap();
+            let spans = q.with_spans(p.spans().clone()).unwrap();
+            [p, spans]
+        }
+        _ => pair(by_symbol(HypertreeShape { strength, ..shape(20, 2, 500, 500, RuleForm::Any) })),
+    }
+}
+
+const FORMS: usize = 10;
+
+#[test]
+fn queries_about_two_trees_and_gradients_keep_to_what_they_ask_for() {
+    let _turn = alone();
+    let name = |k: usize| {
+        let (form, number, threads) = (k / WORKS, k % WORKS, 1 + k % 2);
+        format!("form {form}, work {number}, {threads} threads")
+    };
+    let names: Vec<String> = (0..FORMS * WORKS).map(name).collect();
+    let one = |k: usize| {
+        let (form, number, run) = (k / WORKS, k % WORKS, Run::default().with_threads(1 + k % 2));
+        let method = InsideOutside::default();
+        match (form + number) % 2 {
+            0 => {
+                let [p, q] = two_trees::<f64>(form, 1.0);
+                work(&method, [&p, &q], p.batch(), number, &run)
+            }
+            _ => {
+                let [p, q] = two_trees::<f32>(form, 1.0);
+                work(&method, [&p, &q], p.batch(), number, &run)
+            }
+        }
+    };
+    let test = "queries_about_two_trees_and_gradients_keep_to_what_they_ask_for";
+    let Some(found) = measure_named(test, &names, one) else { return };
+    check_forecasts(&found, 3.0);
+}
+
+#[test]
+fn queries_about_two_dependency_trees_and_gradients_keep_to_what_they_ask_for() {
+    let _turn = alone();
+    let forms = [(true, None), (true, Some(20)), (false, None), (false, Some(20))];
+    let name = |k: usize| format!("{:?}, work {}", forms[k / WORKS], k % WORKS);
+    let names: Vec<String> = (0..forms.len() * WORKS).map(name).collect();
+    let one = |k: usize| {
+        let ((projective, labels), run) = (forms[k / WORKS], Run::default().with_threads(1 + k % 2));
+        let trees = TreeShape { projective, single_root: true };
+        let shape = SentenceShape { words: 50, batch: 16, labels, trees, ..Default::default() };
+        let [p, q]: [DependencyTree<f32>; 2] = [1, 2].map(|seed| generate::dependency(&shape, seed).unwrap());
+        work(&SpanningTrees::default(), [&p, &q], p.batch(), k % WORKS, &run)
+    };
+    let test = "queries_about_two_dependency_trees_and_gradients_keep_to_what_they_ask_for";
+    let Some(found) = measure_named(test, &names, one) else { return };
+    check_forecasts(&found, 3.0);
 }

@@ -22,6 +22,52 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12 * b.abs().max(1.0)
 }
 
+/// The parse with the verb phrase over `saw stars` has probability 2/3, the other one 1/3.
+#[test]
+fn marginals_are_printed_for_every_part_that_a_symbol_may_cover() {
+    let folder = Folder::new("grammar-marginals");
+    folder.write("stars.cfg", STARS);
+    folder.write("s.txt", "I saw stars with stars\nI saw stars\n");
+    let text = folder.ok(&query(&["marginals"]));
+    let (table, rest) = text.split_once("\n\n").unwrap();
+    assert_eq!(
+        table,
+        "\
+sentence  first  last  expected number of nodes with each symbol
+0         0      0     NP: 1.000000
+0         0      4     S: 1.000000
+0         1      1     V: 1.000000
+0         1      2     VP: 0.666667
+0         1      4     VP: 1.000000
+0         2      2     NP: 1.000000
+0         2      4     NP: 0.333333
+0         3      3     'with': 1.000000
+0         3      4     PP: 0.666667  <'with' NP>: 0.333333
+0         4      4     NP: 1.000000
+1         0      0     NP: 1.000000
+1         0      2     S: 1.000000
+1         1      1     V: 1.000000
+1         1      2     VP: 1.000000
+1         2      2     NP: 1.000000"
+    );
+    assert!(rest.starts_with("guarantee  exact (rounding at most "), "{rest}");
+    assert!(rest.contains("method     inside-outside, "), "{rest}");
+    let found = folder.json(&query(&["marginals"]));
+    let sentences = found["sentences"].as_array().unwrap();
+    for (sentence, words) in sentences.iter().zip([5, 3]) {
+        assert_eq!(sentence["length"], words);
+        let spans = sentence["spans"].as_array().unwrap();
+        let numbers = spans.iter().flat_map(|span| span["p"].as_array().unwrap());
+        // Binary trees over n words have 2n − 1 nodes.
+        let total: f64 = numbers.map(|x| x.as_f64().unwrap()).sum();
+        assert!(close(total, f64::from(2 * words - 1)), "{total}: {found}");
+    }
+    let phrase = &sentences[0]["spans"][3];
+    assert_eq!((&phrase["first"], &phrase["last"]), (&1.into(), &2.into()));
+    let largest = phrase["p"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).fold(0.0, f64::max);
+    assert!(close(largest, 2.0 / 3.0), "{found}");
+}
+
 /// Z of n words of S → S S (0.4), S → a (0.6) is Catalan(n − 1) · 0.4ⁿ⁻¹ · 0.6ⁿ.
 #[test]
 fn log_z_is_that_of_the_catalan_numbers() {

@@ -226,7 +226,7 @@ pub(crate) mod spanning_trees {
     /// Seconds per T³ of a group of sentences in Eisner's algorithm, divided by the sentences in a group; per
     /// T³ of an elimination; per T² of a contraction of cycles.
     pub const PER_SPLIT: f64 = 1.5e-10;
-    pub const PER_ELIMINATION: f64 = 1e-9;
+    pub const PER_ELIMINATION: f64 = 2.5e-10;
     pub const PER_CONTRACTION: f64 = 1e-8;
     /// Seconds per step of a random walk, per score, and per query.
     pub const PER_STEP: f64 = 1e-8;
@@ -244,9 +244,10 @@ pub(crate) mod inside_outside {
     pub const PER_PRODUCT: f64 = 5e-11;
     pub const PER_MAXIMUM: f64 = 1e-9;
     pub const PER_DUAL: f64 = 2e-10;
-    /// Seconds per term of other sums, and of sums over listed rules.
+    /// Seconds per term of other sums, of sums over listed rules, and of maxima over listed rules.
     pub const PER_TERM: f64 = 3e-10;
     pub const PER_LISTED: f64 = 2e-9;
+    pub const PER_LISTED_MAXIMUM: f64 = 7e-10;
     /// Seconds per factor of a chosen symbol, and per symbol in the choice of symbols.
     pub const PER_FACTOR: f64 = 2e-10;
     pub const PER_PROPOSAL: f64 = 2e-8;

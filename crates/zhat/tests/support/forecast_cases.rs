@@ -26,7 +26,7 @@ pub struct Case {
 
 /// What a case took and what was forecast, in bytes.
 pub struct Measured {
-    pub case: Case,
+    pub name: String,
     pub taken: f64,
     pub forecast: f64,
 }
@@ -47,38 +47,48 @@ fn measure(case: &Case) -> (f64, f64) {
 /// The memory of every case, each measured in its own process, which runs only the test that calls this. `None`
 /// in these processes.
 pub fn measure_each(test: &str, cases: &[Case]) -> Option<Vec<Measured>> {
+    let name = |case: &Case| {
+        let Case { name, method, query, threads, .. } = case;
+        format!("{name}: {method} {query:?}, {threads} threads")
+    };
+    let names: Vec<String> = cases.iter().map(name).collect();
+    measure_named(test, &names, |number| measure(&cases[number]))
+}
+
+/// The same for anything with a name; `measure` gives what a case took and what was forecast.
+pub fn measure_named(
+    test: &str,
+    names: &[String],
+    measure: impl Fn(usize) -> (f64, f64),
+) -> Option<Vec<Measured>> {
     if let Ok(number) = std::env::var(CHILD) {
-        let (peak, forecast) = measure(&cases[number.parse::<usize>().unwrap()]);
+        let (peak, forecast) = measure(number.parse::<usize>().unwrap());
         println!("\ntaken {peak} {forecast}");
         return None;
     }
     let this = std::env::current_exe().unwrap();
-    let one = |(number, case): (usize, &Case)| {
+    let one = |(number, name): (usize, &String)| {
         let child = Command::new(&this)
             .args([test, "--exact", "--nocapture"])
             .env(CHILD, number.to_string())
             .output();
         let output = String::from_utf8(child.unwrap().stdout).unwrap();
-        let Case { name, method, query, .. } = case;
         let found = output.lines().find_map(|line| line.strip_prefix("taken "));
-        let found = found.unwrap_or_else(|| panic!("{name}: {method} {query:?} failed: {output}"));
+        let found = found.unwrap_or_else(|| panic!("{name} failed: {output}"));
         let numbers: Vec<f64> = found.split(' ').map(|x| x.parse().unwrap()).collect();
-        Measured { case: *case, taken: numbers[0], forecast: numbers[1] }
+        Measured { name: name.clone(), taken: numbers[0], forecast: numbers[1] }
     };
-    Some(cases.iter().enumerate().map(one).collect())
+    Some(names.iter().enumerate().map(one).collect())
 }
 
 /// Fails with a list of the forecasts that are below what was taken or, where that is large, more than `most`
 /// times as much.
 pub fn check_forecasts(found: &[Measured], most: f64) {
     let mut wrong = Vec::new();
-    for Measured { case, taken, forecast } in found {
-        let Case { name, method, query, threads, .. } = case;
+    for Measured { name, taken, forecast } in found {
         if taken > forecast || (*taken >= MUCH && *forecast > most * taken) {
             let ratio = forecast / taken;
-            wrong.push(format!(
-                "{name}: {method} {query:?}, {threads} threads: {taken} bytes, forecast {forecast} ({ratio:.2})"
-            ));
+            wrong.push(format!("{name}: {taken} bytes, forecast {forecast} ({ratio:.2})"));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

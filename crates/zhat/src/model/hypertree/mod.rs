@@ -514,6 +514,22 @@ impl<F: Real> Hypertree<F> {
         self.words.len() + self.roots.len() + self.spans.len() + self.rules.len() + unary
     }
 
+    /// Whether a score is −∞.
+    pub(crate) fn has_zeros(&self) -> bool {
+        let any = |values: &[F]| values.contains(&F::NEG_INFINITY);
+        let rules = match &self.rules {
+            Rules::Any => false,
+            Rules::Dense(values) | Rules::Sparse { scores: values, .. } => any(values),
+            Rules::LowRank { heads, left, right, .. } => any(heads) || any(left) || any(right),
+        };
+        let spans = match &self.spans {
+            Spans::PerSpan(values) | Spans::PerSymbol(values) => any(values),
+            Spans::None | Spans::Factored { .. } => false,
+        };
+        let unary = self.unary.as_ref().is_some_and(|unary| any(unary.scores()));
+        any(&self.words) || any(&self.roots) || rules || spans || unary
+    }
+
     /// The memory of the scores, in bytes.
     pub fn bytes(&self) -> usize {
         let rules = if let Rules::Sparse { rules, .. } = &self.rules { size_of_val(&rules[..]) } else { 0 };

@@ -6,13 +6,13 @@ use std::borrow::Cow;
 
 use super::pass::Purpose;
 use super::solve::{Passes, Solutions, solve};
-use super::{InsideOutside, answer, rounding, some_partition};
+use super::{InsideOutside, answer_within, rounding, some_partition};
 use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::model::{Hypertree, Rules, Spans, Values};
 use crate::numeric::Real;
 use crate::query::tree::{HypertreeGradient, RuleGradient, SpanGradient};
-use crate::query::{Divergence, Expectation, Query};
+use crate::query::{Divergence, Expectation};
 use crate::run::{Clock, Run};
 
 /// A model whose score is a sum of stored scores: rules of rank 2 and more become dense.
@@ -28,19 +28,28 @@ pub fn dense<F: Real>(model: &Hypertree<F>) -> Hypertree<F> {
     model.with_rules(Rules::Dense(model.rules().expanded(model.symbols(), model.batch())))
 }
 
+/// Whether the rules of two models have the same form once those of rank 2 and more are dense.
+pub fn same_form<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> bool {
+    let hidden = |rules: &Rules<F>| rules.rank().is_some_and(|rank| rank > 1);
+    let is_dense = |rules: &Rules<F>| matches!(rules, Rules::Dense(_)) || hidden(rules);
+    match (p.rules(), q.rules()) {
+        (Rules::Any, Rules::Any) => true,
+        (Rules::LowRank { rank: 1, .. }, Rules::LowRank { rank: 1, .. }) => true,
+        (Rules::Sparse { rules: a, .. }, Rules::Sparse { rules: b, .. }) => a == b,
+        (p, q) => is_dense(p) && is_dense(q),
+    }
+}
+
 /// Two models whose rules have the same form.
 pub fn of_one_form<'a, F: Real>(
     p: &'a Hypertree<F>,
     q: &'a Hypertree<F>,
 ) -> (Cow<'a, Hypertree<F>>, Cow<'a, Hypertree<F>>) {
-    let (p, q) = (additive(p), additive(q));
-    let same = match (p.rules(), q.rules()) {
-        (Rules::Any, Rules::Any) | (Rules::Dense(_), Rules::Dense(_)) => true,
-        (Rules::LowRank { .. }, Rules::LowRank { .. }) => true,
-        (Rules::Sparse { rules: a, .. }, Rules::Sparse { rules: b, .. }) => a == b,
-        _ => false,
+    let as_dense = |model: &'a Hypertree<F>| match model.rules() {
+        Rules::Dense(_) => Cow::Borrowed(model),
+        _ => Cow::Owned(dense(model)),
     };
-    if same { (p, q) } else { (Cow::Owned(dense(&p)), Cow::Owned(dense(&q))) }
+    if same_form(p, q) { (additive(p), additive(q)) } else { (as_dense(p), as_dense(q)) }
 }
 
 /// H = log Z − E[score]; −∞ for sentences without a tree.
@@ -66,23 +75,23 @@ pub fn check_shapes<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> Result<()> {
 
 impl<F: Passes> Divergence<Hypertree<F>> for InsideOutside {
     fn cross_entropy(&self, p: &Hypertree<F>, q: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        divergence(self, p, q, false, run)
+        divergence(p, q, false, run)
     }
 
     fn kl(&self, p: &Hypertree<F>, q: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        divergence(self, p, q, true, run)
+        divergence(p, q, true, run)
     }
 }
 
 fn divergence<F: Passes>(
-    method: &InsideOutside,
     p: &Hypertree<F>,
     q: &Hypertree<F>,
     kl: bool,
     run: &Run,
 ) -> Result<Answer<Vec<f64>>> {
     check_shapes(p, q)?;
-    let mut found = answer(method, p, Query::Entropy, run, |clock| {
+    let bytes = InsideOutside::bytes_of_two(p, q, true, run);
+    let mut found = answer_within(p, bytes, run, |clock| {
         let (p, q) = of_one_form(p, q);
         divergences(&p, &q, kl, clock)
     })?;
@@ -101,6 +110,7 @@ pub fn divergences<F: Passes>(
     let direction: &[(f64, &Hypertree<F>)] = if kl { &[(1.0, p), (-1.0, q)] } else { &[(-1.0, q)] };
     let of_p = solve(p, direction, Purpose::Sums, None, clock)?;
     let (log_p, means) = (some_partition(&of_p, p)?, of_p.means(p.batch()));
+    drop(of_p);
     let log_q = solve(q, &[], Purpose::Sums, None, clock)?.log_partition(q.batch());
     let forbidden = forbidden(p, q, clock)?;
     let of = |b: usize| {
@@ -124,7 +134,8 @@ impl<F: Passes> Expectation<Hypertree<F>> for InsideOutside {
         run: &Run,
     ) -> Result<Answer<Vec<f64>>> {
         check_shapes(model, scores)?;
-        let mut found = answer(self, model, Query::Entropy, run, |clock| {
+        let bytes = InsideOutside::bytes_of_two(model, scores, false, run);
+        let mut found = answer_within(model, bytes, run, |clock| {
             let (model, scores) = of_one_form(model, scores);
             expectations(&model, &scores, clock)
         })?;
@@ -141,7 +152,9 @@ pub fn expectations<F: Passes>(
 ) -> Result<Vec<f64>> {
     let solutions = solve(model, &[(1.0, scores)], Purpose::Sums, None, clock)?;
     let log_z = some_partition(&solutions, model)?;
-    let (means, forbidden) = (solutions.means(model.batch()), forbidden(model, scores, clock)?);
+    let means = solutions.means(model.batch());
+    drop(solutions);
+    let forbidden = forbidden(model, scores, clock)?;
     let none = f64::NEG_INFINITY;
     let of = |b: usize| if log_z[b] == none || forbidden[b] { none } else { means[b] };
     Ok((0..model.batch()).map(of).collect())

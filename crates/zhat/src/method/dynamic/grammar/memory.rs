@@ -6,6 +6,49 @@ use super::{dense, free, listed};
 use crate::model::{Hypertree, Rules, Symbols};
 use crate::numeric::{Real, padded_row};
 
+/// The form of the rules that a chart is made with.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Form {
+    /// Of so low a rank; rank 1 without rules.
+    Rank(f64),
+    /// So many listed rules.
+    Listed(f64),
+    Dense,
+}
+
+impl Form {
+    /// The form in which a model stores its rules.
+    pub fn of<F: Real>(rules: &Rules<F>) -> Self {
+        match (rules.rank(), rules) {
+            (Some(rank), _) => Form::Rank(rank as f64),
+            (None, Rules::Sparse { rules, .. }) => Form::Listed(rules.len() as f64),
+            _ => Form::Dense,
+        }
+    }
+
+    /// The form after [`additive`](super::divergence::additive).
+    pub fn additive<F: Real>(rules: &Rules<F>) -> Self {
+        match Form::of(rules) {
+            Form::Rank(rank) if rank > 1.0 => Form::Dense,
+            form => form,
+        }
+    }
+
+    fn rank(self) -> Option<f64> {
+        if let Form::Rank(rank) = self { Some(rank) } else { None }
+    }
+}
+
+/// What charts are made for.
+#[derive(Clone, Copy, Default)]
+pub struct Need {
+    /// The best tree, the symbols of spans, sums with derivatives, and expected numbers in the form of the model.
+    pub best: bool,
+    pub symbols: bool,
+    pub slopes: bool,
+    pub counts: bool,
+}
+
 /// Numbers of words, spans and symbols of a batch, and the form of its charts.
 #[derive(Clone, Copy)]
 pub struct Sizes {
@@ -29,8 +72,7 @@ pub struct Sizes {
     /// The length of the rows of spans and of words.
     pub row: f64,
     pub word_row: f64,
-    /// R, if rules have a rank.
-    pub rank: Option<f64>,
+    pub form: Form,
     /// Whether scores of spans depend on the symbol, and whether there are unary rules.
     pub by_symbol: bool,
     pub unary: bool,
@@ -60,7 +102,7 @@ pub fn number<F: Real>(model: &Hypertree<F>, slopes: bool) -> f64 {
 
 impl Sizes {
     /// Those of charts of all symbols; `row` is the length of the rows of spans.
-    pub fn new<F: Real>(model: &Hypertree<F>, rank: Option<f64>, row: f64, threads: usize) -> Self {
+    pub fn new<F: Real>(model: &Hypertree<F>, form: Form, row: f64, threads: usize) -> Self {
         let Symbols { all, heads, tags } = model.symbols();
         let each =
             |of: &dyn Fn(f64) -> f64| model.lengths().iter().map(|&length| of(length as f64)).sum::<f64>();
@@ -85,7 +127,7 @@ impl Sizes {
             threads: threads as f64,
             row,
             word_row: if unary { all as f64 } else { tags as f64 },
-            rank,
+            form,
             by_symbol: model.spans().by_symbol(),
             unary,
             plain: size_of::<F>() as f64,
@@ -93,26 +135,28 @@ impl Sizes {
     }
 
     /// The numbers of the rules of all sets.
-    pub fn rules<F: Real>(&self, model: &Hypertree<F>) -> f64 {
+    pub fn rules(&self) -> f64 {
         let Sizes { all, heads, .. } = *self;
         self.sets
-            * match (self.rank, model.rules()) {
-                (Some(rank), _) => (heads + 2.0 * all) * rank,
-                (None, Rules::Sparse { rules, .. }) => rules.len() as f64,
-                _ => heads * all * all,
+            * match self.form {
+                Form::Rank(rank) => (heads + 2.0 * all) * rank,
+                Form::Listed(count) => count,
+                Form::Dense => heads * all * all,
             }
     }
 
     /// Tables of rules that all charts share, with numbers of so many bytes; and what making them takes.
-    pub fn table<F: Real>(&self, model: &Hypertree<F>, number: f64) -> f64 {
-        let count = self.rules(model);
+    pub fn table(&self, number: f64) -> f64 {
+        let count = self.rules();
         // Sums in a direction need scores and slopes as doubles, one head at a time. Threads that find no table
         // make one each.
         let copies = if self.sets == 1.0 { self.active } else { 1.0 };
-        match (self.rank, model.rules()) {
-            (Some(_), _) => copies * count * number,
-            (None, Rules::Sparse { .. }) => copies * count * (number + 48.0) + 8.0 * (self.all + self.heads),
-            _ => copies * count * number + self.threads * self.all * self.all * 40.0 + 24.0 * self.heads,
+        match self.form {
+            Form::Rank(_) => copies * count * number,
+            Form::Listed(_) => copies * count * (number + 48.0) + 8.0 * (self.all + self.heads),
+            Form::Dense => {
+                copies * count * number + self.threads * self.all * self.all * 40.0 + 24.0 * self.heads
+            }
         }
     }
 
@@ -132,19 +176,19 @@ impl Sizes {
     pub fn chart(&self, number: f64) -> f64 {
         let Sizes { words, spans, row, word_row, batch, heads, .. } = *self;
         let copies = if self.unary { 2.0 } else { 1.0 };
-        let sides = self.rank.map_or(0.0, |rank| (2.0 * words + 3.0 * spans) * rank);
+        let sides = self.form.rank().map_or(0.0, |rank| (2.0 * words + 3.0 * spans) * rank);
         number * (copies * (spans * row + words * word_row) + sides + batch * (heads + 1.0))
             + PER_PART * (words + spans)
-            + if self.rank.is_some() { 8.0 * self.groups * heads.max(row) } else { 0.0 }
+            + if self.form.rank().is_some() { 8.0 * self.groups * heads.max(row) } else { 0.0 }
     }
 
     /// Tables for matrix products with dense rules, which all charts share, and those of the charts.
-    pub fn products<F: Real>(&self, model: &Hypertree<F>, number: f64) -> (f64, f64) {
+    pub fn products<F: Real>(&self, number: f64) -> (f64, f64) {
         let sets = if self.sets == 1.0 { self.active } else { self.sets };
-        match (self.rank, model.rules()) {
-            (Some(rank), _) => (0.0, number * self.groups * 2.0 * rank * rank),
-            (None, Rules::Sparse { .. }) => (0.0, 0.0),
-            _ => {
+        match self.form {
+            Form::Rank(rank) => (0.0, number * self.groups * 2.0 * rank * rank),
+            Form::Listed(_) => (0.0, 0.0),
+            Form::Dense => {
                 let (square, word) = self.padded::<F>(number);
                 (number * sets * square, number * self.words * word)
             }
@@ -159,7 +203,7 @@ impl Sizes {
     }
 
     /// The work of an inside pass, beside its charts: rows of one width, and pairs.
-    pub fn inside<F: Real>(&self, model: &Hypertree<F>, number: f64, compact: bool) -> f64 {
+    pub fn inside<F: Real>(&self, number: f64, compact: bool) -> f64 {
         let rows = self.group_words * self.row * 3.0 * number;
         let scores = match self.by_symbol && !compact {
             true => self.group_words * self.heads * 24.0 + self.threads * self.heads * 48.0,
@@ -173,11 +217,11 @@ impl Sizes {
             }
             false => self.threads * self.longest * 192.0,
         };
-        let pairs = match (self.rank, model.rules()) {
-            (Some(rank), _) => self.group_words * rank * 3.0 * number,
-            (None, Rules::Sparse { rules, .. }) => self.threads * (rules.len() as f64 + self.all) * number,
-            _ if compact => 0.0,
-            _ => {
+        let pairs = match self.form {
+            Form::Rank(rank) => self.group_words * rank * 3.0 * number,
+            Form::Listed(count) => self.threads * (count + self.all) * number,
+            Form::Dense if compact => 0.0,
+            Form::Dense => {
                 let width = self.heads + 16.0;
                 self.pairs::<F>(number) + self.threads * width * (2.0 * self.longest + width) * number
             }
@@ -186,33 +230,35 @@ impl Sizes {
     }
 
     /// The work of an outside pass and the expected numbers that it collects, beside the chart.
-    pub fn outside<F: Real>(&self, model: &Hypertree<F>, number: f64, compact: bool, counts: bool) -> f64 {
+    pub fn outside<F: Real>(&self, number: f64, compact: bool, counts: bool) -> f64 {
         let Sizes { words, spans, row, word_row, heads, all, tags, .. } = *self;
         let own = (spans * row + words * word_row) * number;
-        let sides =
-            self.rank.map_or(0.0, |rank| (2.0 * words + 3.0 * spans + self.active * heads) * rank * number);
+        let sides = self
+            .form
+            .rank()
+            .map_or(0.0, |rank| (2.0 * words + 3.0 * spans + self.active * heads) * rank * number);
         let rows = self.active * (2.0 * self.group_words * row + 2.0 * self.group_words * word_row) * number;
         let (square, word) = self.padded::<F>(number);
-        let (rules, work) = match (self.rank, model.rules()) {
-            (Some(rank), _) => {
+        let (rules, work) = match self.form {
+            Form::Rank(rank) => {
                 (self.groups * (heads + 2.0 * all) * rank, self.active * self.group_words * rank * number)
             }
-            (None, Rules::Sparse { rules, .. }) => {
-                let block = listed::block(rules.len()) as f64;
-                let one = rules.len() as f64 * (16.0 + number) + 2.0 * all * number;
+            Form::Listed(count) => {
+                let block = listed::block(count as usize) as f64;
+                let one = count * (16.0 + number) + 2.0 * all * number;
                 let parts = self.longest * 2.0 * (row + 8.0) * number;
-                let each = self.threads * (2.0 * rules.len() as f64 + 2.0 * all) * number;
-                let own = 3.0 * self.groups * rules.len() as f64 * number;
-                (self.groups * rules.len() as f64, self.active * (block * (one + parts) + each) + own)
+                let each = self.threads * (2.0 * count + 2.0 * all) * number;
+                let own = 3.0 * self.groups * count * number;
+                (self.groups * count, self.active * (block * (one + parts) + each) + own)
             }
-            _ if compact => {
+            Form::Dense if compact => {
                 let parts = kept_block() * self.longest * (2.0 * row * number + 128.0);
                 let pairs = self.threads * self.longest * (row * row * number + 192.0);
                 let index = if counts { 24.0 * spans + 32.0 * spans * row + 48.0 * heads } else { 0.0 };
                 let sums = spans * row * number;
                 (self.groups * heads * all * all, self.active * (parts + pairs) + index + sums)
             }
-            _ => {
+            Form::Dense => {
                 // Pairs of the inside pass are kept.
                 let of_rows = self.group_words * self.longest / 2.0 * (heads + 8.0) * number;
                 let work = self.active * (3.0 * self.pairs::<F>(number) + square * number + of_rows)
@@ -232,10 +278,86 @@ impl Sizes {
         own + sides + rows + work + scores + collected
     }
 
-    /// A gradient in the form of the model.
+    /// A gradient with respect to a model with rules of this form.
     pub fn gradient<F: Real>(&self, model: &Hypertree<F>) -> f64 {
-        model.values() as f64 * self.plain
+        let rules =
+            if self.form == Form::of(model.rules()) { model.rules().len() as f64 } else { self.rules() };
+        ((model.values() - model.rules().len()) as f64 + rules) * self.plain
     }
+
+    /// The bytes of the charts of all sentences, with the work on them and the expected numbers of each chart.
+    fn charts<F: Real>(&self, number: f64, need: Need) -> f64 {
+        let (shared, own) = self.products::<F>(number);
+        // Sums whose parts may have underflowed are certified by an outside pass.
+        let outside = if need.best { 0.0 } else { self.outside::<F>(number, false, need.counts) };
+        self.table(number) + shared + own + self.chart(number) + self.inside::<F>(number, false).max(outside)
+    }
+
+    /// The same for one sentence of the largest length, as a model of doubles with the same trees.
+    fn longest(&self) -> Self {
+        let words = self.longest;
+        Sizes {
+            words,
+            spans: words * (words - 1.0) / 2.0,
+            batch: 1.0,
+            sets: 1.0,
+            groups: 1.0,
+            active: 1.0,
+            group_words: words,
+            plain: 8.0,
+            ..*self
+        }
+    }
+}
+
+/// The sizes of the charts of a model in a form of its rules.
+pub fn sizes<F: Real>(model: &Hypertree<F>, form: Form, need: Need, threads: usize) -> Sizes {
+    let plain = !need.best && !need.symbols && !model.spans().by_symbol() && model.unary().is_none();
+    let row = form.rank().filter(|_| plain).unwrap_or(model.symbols().heads as f64);
+    Sizes::new(model, form, row, threads)
+}
+
+/// The bytes of the charts of a model in a form of its rules.
+pub fn charts<F: Real>(model: &Hypertree<F>, form: Form, need: Need, threads: usize) -> f64 {
+    let sizes = sizes(model, form, need, threads);
+    let stored = form == Form::of(model.rules());
+    if stored && matches!(model.rules(), Rules::Any) && model.unary().is_none() && !need.best && !need.slopes
+    {
+        let counts = if need.counts { sizes.gradient(model) } else { 0.0 };
+        return without_rules(model, &sizes) + counts;
+    }
+    sizes.charts::<F>(if need.best { 8.0 } else { number(model, need.slopes) }, need)
+}
+
+/// The bytes of the search for a tree that p admits and q forbids; 0 if q forbids nothing.
+pub fn support<F: Real>(
+    (p, of_p): (&Hypertree<F>, Form),
+    (q, of_q): (&Hypertree<F>, Form),
+    threads: usize,
+) -> f64 {
+    let need = Need { counts: true, ..Need::default() };
+    let (own, other) = (sizes(p, of_p, need, threads), sizes(q, of_q, need, threads));
+    // Lists of the scores of words, roots and unary rules of both models.
+    let lists = |model: &Hypertree<F>| {
+        let unary = model.unary().map_or(0, |unary| unary.scores().len());
+        (model.words().len() + model.roots().len() + unary) as f64 * size_of::<F>() as f64
+    };
+    let lists = lists(p) + lists(q);
+    if of_q == Form::of(q.rules()) && !q.has_zeros() {
+        return lists;
+    }
+    // The trees of p of positive weight, as doubles; of one sentence in turn the same, its gradient, and the scores
+    // of both models.
+    let of_all = own.gradient(p) * 8.0 / own.plain;
+    let one = own.longest();
+    2.0 * lists + of_all * 3.0 + own.gradient(p) + other.gradient(q) + one.charts::<f64>(8.0, need)
+}
+
+/// The bytes of a table of dense rules, if those of a model become dense.
+pub fn expanded<F: Real>(model: &Hypertree<F>, form: Form) -> f64 {
+    let stored = form == Form::of(model.rules()) || form != Form::Dense;
+    let sizes = Sizes::new(model, form, 0.0, 1);
+    if stored { 0.0 } else { sizes.rules() * sizes.plain }
 }
 
 /// The spans whose derivatives are kept at once.

@@ -147,13 +147,21 @@ fn answer<F: Passes, T: Send>(
     run: &Run,
     work: impl FnOnce(&Clock<'_>) -> Result<T> + Send,
 ) -> Result<Answer<T>> {
+    answer_within(model, method.forecast(model, query, run).bytes, run, work)
+}
+
+/// The same for a query whose memory is known.
+fn answer_within<F: Passes, T: Send>(
+    model: &Hypertree<F>,
+    bytes: f64,
+    run: &Run,
+    work: impl FnOnce(&Clock<'_>) -> Result<T> + Send,
+) -> Result<Answer<T>> {
     let clock = run.start(NAME);
-    let forecast = method.forecast(model, query, run);
-    run.require_memory(NAME, forecast.bytes)?;
+    run.require_memory(NAME, bytes)?;
     let value =
         run.install(|| work(&clock)).map_err(|error| no_parse::described(error, model, run, &clock))?;
-    let mut diagnostics =
-        Diagnostics::new(NAME).note("precision", F::NAME).note("forecast_bytes", forecast.bytes);
+    let mut diagnostics = Diagnostics::new(NAME).note("precision", F::NAME).note("forecast_bytes", bytes);
     diagnostics.rounding = rounding(model);
     diagnostics.seconds = clock.seconds();
     Ok(Answer::exact(value, diagnostics))

@@ -2,7 +2,7 @@
 
 use super::pass::Pass;
 use super::solve::{Passes, best_of};
-use super::{InsideOutside, NAME};
+use super::{InsideOutside, NAME, TreeChoice};
 use crate::error::{Error, Result};
 use crate::model::Hypertree;
 use crate::numeric::Real;
@@ -39,7 +39,7 @@ pub fn warning<F: Passes>(
 
 fn describe<F: Passes>(model: &Hypertree<F>, none: &[usize], run: &Run, clock: &Clock<'_>) -> String {
     // The charts of a description have one number per span and symbol, as those of the best tree.
-    let bytes = InsideOutside::default().forecast(model, Query::Map, run).bytes;
+    let bytes = InsideOutside::default().tree(TreeChoice::Derivation).forecast(model, Query::Map, run).bytes;
     let fits = run.require_memory(NAME, bytes).is_ok();
     let one = |&b: &usize| {
         let reason = if fits { run.install(|| reason(model, b, clock)).ok() } else { None };

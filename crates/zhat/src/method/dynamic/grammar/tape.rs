@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::model::Hypertree;
 use crate::query::tree::HypertreeGradient;
-use crate::query::{Differentiable, Forecasts, Operation, Query, Tape, not_differentiable};
+use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::Run;
 
 /// One value per sentence, and the tape of its gradient.
@@ -81,8 +81,8 @@ fn record_divergence<F: Passes>(
             let (own_p, own_q) = of_one_form(&p, &q);
             let both = [(-1.0, &*own_q), (1.0, &*own_p)];
             let direction = if kl { &both[..] } else { &both[..1] };
-            let solutions = solve(&own_p, direction, Purpose::Sums, None, &clock)?;
-            let to_p = solutions.vjp(&own_p, direction, &factors, &clock)?;
+            let to_p = solve(&own_p, direction, Purpose::Sums, None, &clock)?
+                .vjp(&own_p, direction, &factors, &clock)?;
             let counts_of = |model: &Hypertree<F>| {
                 let solutions = solve(model, &[], Purpose::Sums, Some(&factors), &clock)?;
                 solutions.gradient(model, &own_q, &factors, &clock)
@@ -116,8 +116,8 @@ fn record_expectation<F: Passes>(
         run.install(|| {
             let (own, averaged) = of_one_form(&model, &scores);
             let direction = [(1.0, &*averaged)];
-            let solutions = solve(&own, &direction, Purpose::Sums, None, &clock)?;
-            let to_model = solutions.vjp(&own, &direction, &factors, &clock)?;
+            let to_model = solve(&own, &direction, Purpose::Sums, None, &clock)?
+                .vjp(&own, &direction, &factors, &clock)?;
             let solutions = solve(&own, &[], Purpose::Sums, Some(&factors), &clock)?;
             let to_scores = solutions.gradient(&own, &averaged, &factors, &clock)?;
             Ok(vec![to_form(&model, to_model), to_form(&scores, to_scores)])
@@ -136,9 +136,7 @@ impl<F: Passes> Differentiable<Hypertree<F>> for InsideOutside {
         run: &Run,
     ) -> Result<Recording<F>> {
         if let Some(first) = models.first() {
-            let query =
-                if operation == Operation::LogPartition { Query::FactorMarginals } else { Query::Entropy };
-            run.require_memory(NAME, self.forecast(first, query, run).bytes)?;
+            run.require_memory(NAME, self.bytes_of_gradient(operation, first, models.get(1).copied(), run))?;
         }
         match (operation, models) {
             (Operation::LogPartition, [model]) => record_log_partition(model, run),

@@ -18,6 +18,7 @@ impl<F: Real> Forecasts<DependencyTree<F>> for SpanningTrees {
         let threads = run.threads() as f64;
         let cubes: f64 = model.lengths().iter().map(|&length| (length as f64).powi(3)).sum();
         let squares: f64 = model.lengths().iter().map(|&length| (length as f64).powi(2)).sum();
+        let words: f64 = model.lengths().iter().map(|&length| length as f64).sum();
         let shape = model.shape();
         // Passes over all splits or eliminations: inside alone, or with outside or back substitution.
         let passes = match query {
@@ -43,7 +44,8 @@ impl<F: Real> Forecasts<DependencyTree<F>> for SpanningTrees {
             Query::LogPartition | Query::Map => 0.0,
             Query::KBest(k) => k as f64 * batch * n * (n + 1.0) * 16.0,
             Query::Sample(count) => count as f64 * batch * (n * 16.0 + 96.0),
-            _ => 32.0 * squares + 2.0 * model.bytes() as f64,
+            // Of a divergence, the probabilities of two models and the derivatives of one are kept together.
+            _ => 32.0 * (squares + words) + 512.0 * batch + 2.0 * model.bytes() as f64,
         };
         let marginals = passes > 1.0;
         let work = match shape.projective {

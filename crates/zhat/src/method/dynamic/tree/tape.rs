@@ -84,11 +84,7 @@ impl SpanningTrees {
             };
             add_slopes(&p, &direction, &of_finite(cotangent, &own, 1.0), &run, &mut to_p)?;
             add_arcs(&q, &of_q, &of_finite(cotangent, &own, 1.0), None, &mut to_q);
-            let mut of_p_arcs = zero_gradient(&p);
-            add_arcs(&p, &of_p, &of_finite(cotangent, &own, 1.0), None, &mut of_p_arcs);
-            let subtract = |to: &mut [F], from: &[F]| to.iter_mut().zip(from).for_each(|(x, &y)| *x = *x - y);
-            subtract(&mut to_q.arcs, &of_p_arcs.arcs);
-            subtract(&mut to_q.roots, &of_p_arcs.roots);
+            add_arcs(&p, &of_p, &of_finite(cotangent, &own, -1.0), None, &mut to_q);
             Ok(vec![to_p, to_q])
         };
         Ok((values, Tape::new(vjp)))

@@ -1,0 +1,236 @@
+//! The trees of best derivations and of most expected nodes, and longer sentences with unary rules, against
+//! enumeration.
+
+use zhat::dynamic::TreeChoice;
+use zhat::model::generate::{self, HypertreeShape, RuleForm, SpanForm};
+use zhat::model::{Hypertree, Rules, Symbols};
+use zhat::query::{Constituent, Differentiable, Operation};
+use zhat::{Expectation, Guarantee, Map, Run};
+
+use crate::hypertree::{RULES, check, method, parameters, with_parameters, with_unary};
+use crate::support::parses::{Parses, rule_score};
+
+/// Batches of two sentences with every form of rules and spans, with and without zeros and unary rules.
+fn models() -> Vec<(String, Hypertree<f64>)> {
+    let spans = [SpanForm::None, SpanForm::PerSpan, SpanForm::PerSymbol, SpanForm::Factored(2)];
+    let mut all = Vec::new();
+    for (i, rules) in RULES.into_iter().enumerate() {
+        for (j, (words, zeros)) in [(3, 0.0), (4, 0.3), (3, 0.6), (4, 0.0)].into_iter().enumerate() {
+            let symbols = if zeros == 0.0 && words == 4 {
+                Symbols { all: 2, heads: 2, tags: 1 }
+            } else {
+                Symbols { all: 3, heads: 2, tags: 2 }
+            };
+            let rules = if matches!(rules, RuleForm::Sparse(_)) {
+                RuleForm::Sparse(symbols.heads * symbols.all * symbols.all - 2)
+            } else {
+                rules
+            };
+            for unary in [false, true] {
+                let shape = HypertreeShape {
+                    words,
+                    batch: 2,
+                    ragged: j == 1,
+                    symbols,
+                    rules,
+                    per_sentence: j == 2 && !matches!(rules, RuleForm::Sparse(_)),
+                    spans: spans[(i + j) % 4],
+                    strength: 1.5,
+                    zeros,
+                };
+                let seed = (10 * i + j) as u64;
+                let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+                let model = if unary { with_unary(model, seed) } else { model };
+                all.push((format!("{shape:?} seed {seed} unary {unary}"), model));
+            }
+        }
+    }
+    all
+}
+
+/// log max_r exp(u_kr + v_ar + w_br), from the arrays.
+fn largest_term(model: &Hypertree<f64>, b: usize, k: usize, a: usize, c: usize) -> f64 {
+    let Rules::LowRank { rank, heads, left, right } = model.rules() else {
+        return rule_score(model, b, k, a, c);
+    };
+    let Symbols { all, heads: n, .. } = model.symbols();
+    let set = |length: usize, one: usize| if length > one { b * one } else { 0 };
+    let term = |r: usize| {
+        heads[set(heads.len(), n * rank) + k * rank + r]
+            + left[set(left.len(), all * rank) + a * rank + r]
+            + right[set(right.len(), all * rank) + c * rank + r]
+    };
+    (0..*rank).map(term).fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The score of the best derivation of a tree, whose score is known: every rule has its largest term only.
+fn derivation(model: &Hypertree<f64>, b: usize, tree: &[Constituent], score: f64) -> f64 {
+    let mut total = score;
+    for (at, node) in tree.iter().enumerate().filter(|(_, node)| node.first < node.last) {
+        let left = tree[at + 1];
+        if (left.first, left.last) == (node.first, node.last) {
+            continue;
+        }
+        let place = (left.last + 1, node.last);
+        let right = tree[at + 2..].iter().find(|own| (own.first, own.last) == place).unwrap();
+        let (k, a, c) = (node.symbol, left.symbol, right.symbol);
+        total += largest_term(model, b, k, a, c) - rule_score(model, b, k, a, c);
+    }
+    total
+}
+
+#[test]
+fn the_best_derivation_agrees_with_enumeration() {
+    let run = Run::default();
+    let (mut compared, mut different) = (0, 0);
+    for (name, model) in models() {
+        let Ok(found) = method().tree(TreeChoice::Derivation).map(&model, &run) else { continue };
+        let hidden = model.rules().rank().is_some_and(|rank| rank > 1);
+        for (b, tree) in found.value.iter().enumerate() {
+            let parses = Parses::new(&model, b);
+            if parses.trees.is_empty() {
+                assert!(tree.nodes.is_empty() && tree.score == f64::NEG_INFINITY, "{name}");
+                continue;
+            }
+            let listed = parses.trees.iter().zip(&parses.scores);
+            let derivations: Vec<f64> =
+                listed.map(|(tree, &score)| derivation(&model, b, tree, score)).collect();
+            let top = derivations.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let at = parses.trees.iter().position(|own| *own == tree.nodes).unwrap();
+            assert!((derivations[at] - top).abs() < 1e-10, "{name} sentence {b}: {} {top}", derivations[at]);
+            assert!((tree.score - parses.scores[at]).abs() < 1e-10, "{name} sentence {b}");
+            let best = parses.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            different += usize::from(parses.scores[at] < best - 1e-9);
+            match found.guarantee.item(b) {
+                Guarantee::Exact => assert!(!hidden, "{name}"),
+                other => assert!(hidden && matches!(other, Guarantee::Heuristic { .. }), "{name}"),
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 60 && different > 0, "{compared} {different}");
+}
+
+/// Every way to divide words i … j into two, and the parts again: the spans of each.
+fn divisions(i: usize, j: usize) -> Vec<Vec<(usize, usize)>> {
+    if i == j {
+        return vec![vec![(i, j)]];
+    }
+    let mut all = Vec::new();
+    for middle in i..j {
+        for left in divisions(i, middle) {
+            for right in divisions(middle + 1, j) {
+                all.push([vec![(i, j)], left.clone(), right].concat());
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_tree_of_most_expected_nodes_agrees_with_enumeration() {
+    let (run, mut compared) = (Run::default(), 0);
+    for (name, model) in models() {
+        let Ok(found) = method().tree(TreeChoice::Expected).map(&model, &run) else { continue };
+        for (b, tree) in found.value.iter().enumerate() {
+            let parses = Parses::new(&model, b);
+            if parses.trees.is_empty() {
+                assert!(tree.nodes.is_empty() && tree.score == f64::NEG_INFINITY, "{name}");
+                continue;
+            }
+            let counts = parses.node_counts();
+            let count = |first: usize, last: usize, symbol: usize| {
+                counts.get(&Constituent { first, last, symbol }).copied().unwrap_or(0.0)
+            };
+            let most = |&(i, j): &(usize, usize)| {
+                (0..model.symbols().all).map(|k| count(i, j, k)).fold(0.0, f64::max)
+            };
+            let ways = divisions(0, model.lengths()[b] - 1);
+            let best = ways.iter().map(|spans| spans.iter().map(most).sum::<f64>()).fold(0.0, f64::max);
+            let spans: Vec<(usize, usize)> = tree.nodes.iter().map(|node| (node.first, node.last)).collect();
+            assert!(ways.contains(&spans), "{name} sentence {b}: {spans:?}");
+            let own: f64 = tree.nodes.iter().map(|node| count(node.first, node.last, node.symbol)).sum();
+            assert!((own - best).abs() < 1e-9, "{name} sentence {b}: {own} {best}");
+            assert!(matches!(found.guarantee.item(b), Guarantee::Heuristic { .. }), "{name}");
+            assert_eq!(tree.score, model.score(b, &tree.nodes), "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 60, "{compared}");
+}
+
+/// Five words with every form of rules.
+fn longer() -> Vec<(HypertreeShape, u64)> {
+    let spans = [SpanForm::PerSymbol, SpanForm::None, SpanForm::Factored(2), SpanForm::PerSpan];
+    let mut all = Vec::new();
+    for (i, rules) in RULES.into_iter().enumerate() {
+        for (zeros, symbols) in [
+            (0.0, Symbols { all: 2, heads: 2, tags: 1 }),
+            (0.3, Symbols { all: 2, heads: 2, tags: 1 }),
+            (0.6, Symbols::disjoint(2, 1)),
+        ] {
+            let rules = if matches!(rules, RuleForm::Sparse(_)) {
+                RuleForm::Sparse(symbols.heads * symbols.all * symbols.all - 1)
+            } else {
+                rules
+            };
+            let seed = 7000 + all.len() as u64;
+            let shape = HypertreeShape {
+                words: 5,
+                batch: 2,
+                ragged: i % 2 == 1,
+                symbols,
+                rules,
+                spans: spans[(i + all.len()) % 4],
+                zeros,
+                ..Default::default()
+            };
+            all.push((shape, seed));
+        }
+    }
+    all
+}
+
+#[test]
+fn five_words_with_unary_rules_agree_with_enumeration() {
+    for (shape, seed) in longer() {
+        let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+        check(&with_unary(model, seed), 1e-10, &format!("{shape:?} seed {seed}"));
+    }
+}
+
+#[test]
+fn expectations_over_five_words_agree_with_enumeration() {
+    let (run, mut compared) = (Run::default(), 0);
+    for (shape, seed) in longer() {
+        for unary in [false, true] {
+            let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+            let other: Hypertree<f64> = generate::hypertree(&shape, seed + 500).unwrap();
+            let (model, other) = match unary {
+                true => (with_unary(model, seed), with_unary(other, seed + 1)),
+                false => (model, other),
+            };
+            // The same listed rules and lengths. In every second model no score is −∞.
+            let open = |x: &f64| if seed % 2 == 0 && !x.is_finite() { -2.0 } else { *x };
+            let scores = with_parameters(&model, &parameters(&other).iter().map(open).collect::<Vec<f64>>());
+            let Ok(found) = method().expectation(&model, &scores, &run) else { continue };
+            let (taped, _) =
+                method().differentiate(Operation::Expectation, &[&model, &scores], &run).unwrap();
+            for (b, &taped) in taped.iter().enumerate() {
+                let parses = Parses::new(&model, b);
+                let each = parses.trees.iter().zip(parses.probabilities());
+                let forbidden = parses.trees.iter().any(|tree| scores.score(b, tree) == f64::NEG_INFINITY);
+                let expected = match forbidden || parses.trees.is_empty() {
+                    true => f64::NEG_INFINITY,
+                    false => each.map(|(tree, p)| p * scores.score(b, tree)).sum::<f64>(),
+                };
+                for value in [found.value[b], taped] {
+                    let same = value == expected || (value - expected).abs() < 1e-9 * (1.0 + expected.abs());
+                    assert!(same, "{shape:?} seed {seed} unary {unary} sentence {b}: {value} {expected}");
+                }
+                compared += usize::from(expected.is_finite());
+            }
+        }
+    }
+    assert!(compared > 20, "{compared}");
+}
