@@ -81,7 +81,7 @@ fn few_of_low_rank() -> Model {
 fn with_unary_rules<F: Real>(model: &Hypertree<F>) -> Hypertree<F> {
     let heads = model.symbols().heads;
     let rules = (1..heads).map(|child| UnaryRule { head: child - 1, child }).collect();
-    model.with_unary(rules, vec![F::from_f64(-2.0); heads - 1].into()).unwrap()
+    model.clone().with_unary(rules, vec![F::from_f64(-2.0); heads - 1].into()).unwrap()
 }
 
 /// The best tree needs dense rules.
@@ -168,7 +168,7 @@ fn forecasts_for_trees_over_words_hold() {
 
 fn sentences<F: Real>(words: usize, batch: usize, projective: bool, labels: Option<usize>) -> Model
 where
-    Model: From<zhat::model::DependencyTree<F>>,
+    Model: From<DependencyTree<F>>,
 {
     let trees = TreeShape { projective, single_root: true };
     let shape = SentenceShape { words, batch, ragged: true, labels, trees, ..Default::default() };
@@ -185,12 +185,12 @@ fn dependency_cases() -> Vec<Case> {
         threads: 1,
     };
     let models: [Named; 6] = [
-        ("projective", || sentences::<f32>(200, 16, true, None)),
+        ("projective", || sentences::<f32>(120, 16, true, None)),
         ("projective, labels", || sentences::<f64>(60, 40, true, Some(20))),
-        ("projective, one long sentence", || sentences::<f64>(400, 1, true, None)),
+        ("projective, one long sentence", || sentences::<f64>(150, 1, true, None)),
         ("all trees", || sentences::<f32>(200, 16, false, None)),
         ("all trees, labels", || sentences::<f64>(60, 40, false, Some(20))),
-        ("all trees, one long sentence", || sentences::<f64>(500, 1, false, None)),
+        ("all trees, one long sentence", || sentences::<f64>(300, 1, false, None)),
     ];
     let queries = Query::ALL.map(|query| query.with_count(10));
     let mut cases = Vec::new();

@@ -13,7 +13,7 @@ use super::sentence::Sentence;
 /// The value of an arc: fewer roots first, then the score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Value {
-    roots: i64,
+    roots: i32,
     score: f64,
 }
 
@@ -31,96 +31,123 @@ impl Value {
 #[derive(Clone, Copy)]
 struct Arc {
     value: Value,
-    head: usize,
-    dependent: usize,
+    head: u32,
+    dependent: u32,
 }
 
 /// The heads of the best tree: 0 for the root, i + 1 for word i; `None` if there is no tree.
 pub fn best_tree(sentence: &Sentence, single_root: bool) -> Option<Vec<usize>> {
     let n = sentence.words;
-    // Node 0 is the root; arcs[h][d].
-    let mut arcs = vec![vec![None; n + 1]; n + 1];
+    // Node 0 is the root; heads × dependents.
+    let mut arcs = vec![None; (n + 1) * (n + 1)];
     for d in 0..n {
-        for (head, row) in arcs.iter_mut().enumerate() {
+        for (head, row) in arcs.chunks_exact_mut(n + 1).enumerate() {
             let score = match head {
                 0 => sentence.roots[d],
                 head => sentence.arcs[(head - 1) * n + d],
             };
             if score > f64::NEG_INFINITY {
-                let value = Value { roots: i64::from(single_root && head == 0), score };
-                row[d + 1] = Some(Arc { value, head, dependent: d });
+                let value = Value { roots: i32::from(single_root && head == 0), score };
+                row[d + 1] = Some(Arc { value, head: head as u32, dependent: d as u32 });
             }
         }
     }
-    let mut heads = vec![usize::MAX; n];
-    for arc in branching(&arcs)? {
-        heads[arc.dependent] = arc.head;
-    }
+    let heads: Vec<usize> = branching(arcs, n + 1)?
+        .into_iter()
+        .skip(1)
+        .map(|arc| arc.map(|arc| arc.head as usize))
+        .collect::<Option<_>>()?;
     let roots = heads.iter().filter(|&&head| head == 0).count();
     (!single_root || roots == 1).then_some(heads)
 }
 
-/// The arcs of the best tree of a graph whose node 0 is the root, one into every other node of the original
-/// graph.
-fn branching(arcs: &[Vec<Option<Arc>>]) -> Option<Vec<Arc>> {
-    let count = arcs.len();
-    let mut into: Vec<Option<(usize, Arc)>> = vec![None; count];
-    for node in 1..count {
-        for (head, row) in arcs.iter().enumerate().filter(|(head, _)| *head != node) {
-            if let Some(arc) = row[node] {
-                let better = into[node].is_none_or(|(_, best): (usize, Arc)| arc.value.is_better(best.value));
-                if better {
-                    into[node] = Some((head, arc));
+/// A node of the contracted graph: a node of the sentence, or a contracted cycle.
+#[derive(Clone, Copy)]
+struct Node {
+    /// Number: nodes of the sentence first, then cycles in the order of contraction.
+    number: usize,
+    /// Row and column of its arcs.
+    place: usize,
+}
+
+/// The arc into every node of the best tree of a graph with `count` nodes, of which node 0 is the root. Cycles are
+/// contracted in place, so memory is that of one table of arcs.
+fn branching(mut arcs: Vec<Option<Arc>>, count: usize) -> Option<Vec<Option<Arc>>> {
+    let mut nodes: Vec<Node> = (0..count).map(|k| Node { number: k, place: k }).collect();
+    // The cycle that contains a node, and the nodes of each cycle with their arcs.
+    let mut parents = vec![usize::MAX; count];
+    let mut cycles: Vec<Vec<(usize, Arc)>> = Vec::new();
+    let into = loop {
+        let into = best_into(&arcs, count, &nodes)?;
+        let head_of = |k: usize| into[k].map_or(0, |(head, _)| head);
+        let Some(cycle) = find_cycle(nodes.len(), head_of) else { break into };
+        let own: Vec<(Node, Arc)> =
+            cycle.iter().filter_map(|&k| into[k].map(|(_, arc)| (nodes[k], arc))).collect();
+        let contracted = Node { number: parents.len(), place: nodes[cycle[0]].place };
+        own.iter().for_each(|(node, _)| parents[node.number] = contracted.number);
+        parents.push(usize::MAX);
+        let mut in_cycle = vec![false; nodes.len()];
+        cycle.iter().for_each(|&k| in_cycle[k] = true);
+        // The nodes outside the cycle keep their order, and the cycle is the last one.
+        let mut position = 0..nodes.len();
+        nodes.retain(|_| position.next().is_some_and(|k| !in_cycle[k]));
+        for node in &nodes {
+            let (mut entering, mut leaving): (Option<Arc>, Option<Arc>) = (None, None);
+            for (member, best) in &own {
+                if let Some(arc) = arcs[node.place * count + member.place] {
+                    let arc = Arc { value: arc.value.minus(best.value), ..arc };
+                    entering = better(entering, arc);
+                }
+                if let Some(arc) = arcs[member.place * count + node.place] {
+                    leaving = better(leaving, arc);
                 }
             }
+            arcs[node.place * count + contracted.place] = entering;
+            arcs[contracted.place * count + node.place] = leaving;
         }
-        into[node]?;
-    }
-    let head_of = |node: usize| into[node].map_or(0, |(head, _)| head);
-    let Some(cycle) = find_cycle(count, head_of) else {
-        return Some(into.into_iter().flatten().map(|(_, arc)| arc).collect());
+        nodes.push(contracted);
+        cycles.push(own.into_iter().map(|(node, arc)| (node.number, arc)).collect());
     };
-    let in_cycle: Vec<bool> = (0..count).map(|node| cycle.contains(&node)).collect();
-    // The nodes outside the cycle keep their order, and the cycle is the last one.
-    let kept: Vec<usize> = (0..count).filter(|&node| !in_cycle[node]).collect();
-    let last = kept.len();
-    let mut smaller = vec![vec![None; last + 1]; last + 1];
-    let mut entered = vec![0; last];
-    for (i, &from) in kept.iter().enumerate() {
-        for (j, &to) in kept.iter().enumerate() {
-            smaller[i][j] = arcs[from][to];
+    let mut chosen: Vec<Option<Arc>> = vec![None; parents.len()];
+    for (node, into) in nodes.iter().zip(into) {
+        chosen[node.number] = into.map(|(_, arc)| arc);
+    }
+    // The arc that enters a cycle replaces the arc of the cycle into the same node.
+    for (k, own) in cycles.into_iter().enumerate().rev() {
+        let entry = chosen[count + k]?;
+        let mut entered = entry.dependent as usize + 1;
+        while parents[entered] != count + k {
+            entered = parents[entered];
         }
-        for &node in &cycle {
-            if let (Some(arc), Some((_, own))) = (arcs[from][node], into[node]) {
-                let arc = Arc { value: arc.value.minus(own.value), ..arc };
-                if smaller[i][last].is_none_or(|best: Arc| arc.value.is_better(best.value)) {
-                    smaller[i][last] = Some(arc);
-                    entered[i] = node;
-                }
-            }
-            if let Some(arc) = arcs[node][from]
-                && smaller[last][i].is_none_or(|best: Arc| arc.value.is_better(best.value))
+        for (node, arc) in own {
+            chosen[node] = Some(if node == entered { entry } else { arc });
+        }
+    }
+    chosen.truncate(count);
+    Some(chosen)
+}
+
+/// The better one; of equal arcs the first.
+fn better(best: Option<Arc>, arc: Arc) -> Option<Arc> {
+    if best.is_none_or(|best| arc.value.is_better(best.value)) { Some(arc) } else { best }
+}
+
+/// The best arc into every node but the first, with the position of its head; `None` if a node has no arc.
+#[allow(clippy::type_complexity)]
+fn best_into(arcs: &[Option<Arc>], count: usize, nodes: &[Node]) -> Option<Vec<Option<(usize, Arc)>>> {
+    let mut into: Vec<Option<(usize, Arc)>> = vec![None; nodes.len()];
+    // By rows of heads, as the arcs are stored.
+    for (k, head) in nodes.iter().enumerate() {
+        let row = &arcs[head.place * count..][..count];
+        for (j, node) in nodes.iter().enumerate().skip(1).filter(|(j, _)| *j != k) {
+            if let Some(arc) = row[node.place]
+                && into[j].is_none_or(|(_, best)| arc.value.is_better(best.value))
             {
-                smaller[last][i] = Some(arc);
+                into[j] = Some((k, arc));
             }
         }
     }
-    let mut found = branching(&smaller)?;
-    // The arc that enters the cycle replaces the arc of the cycle into the same node.
-    let enters = |arc: &Arc| {
-        (0..last).any(|i| {
-            smaller[i][last].is_some_and(|own: Arc| own.head == arc.head && own.dependent == arc.dependent)
-        })
-    };
-    let entry = found.iter().find(|arc| enters(arc)).copied()?;
-    let from = (0..last).find(|&i| {
-        smaller[i][last].is_some_and(|own: Arc| own.head == entry.head && own.dependent == entry.dependent)
-    })?;
-    let replaced = entered[from];
-    found.extend(
-        cycle.iter().filter(|&&node| node != replaced).filter_map(|&node| into[node].map(|(_, arc)| arc)),
-    );
-    Some(found)
+    into.iter().skip(1).all(Option::is_some).then_some(into)
 }
 
 /// A cycle among the heads of nodes 1 … count − 1.

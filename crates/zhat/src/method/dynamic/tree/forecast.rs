@@ -42,7 +42,7 @@ impl<F: Real> Forecasts<DependencyTree<F>> for SpanningTrees {
         // precision.
         let results = match query {
             Query::LogPartition | Query::Map => 0.0,
-            Query::KBest(k) => k as f64 * batch * n * (n + 1.0) * 16.0,
+            Query::KBest(k) => k as f64 * batch * (64.0 * n + 256.0),
             Query::Sample(count) => count as f64 * batch * (n * 16.0 + 96.0),
             // Of a divergence, the probabilities of two models and the derivatives of one are kept together.
             _ => 32.0 * (squares + words) + 512.0 * batch + 2.0 * model.bytes() as f64,
@@ -50,10 +50,18 @@ impl<F: Real> Forecasts<DependencyTree<F>> for SpanningTrees {
         let marginals = passes > 1.0;
         let work = match shape.projective {
             true => {
-                (projective::bytes(longest, marginals, marginals) + LANES * 32 * longest * longest) as f64
+                (projective::bytes(longest, marginals, marginals) + LANES * 32 * longest * (longest + 1))
+                    as f64
             }
             false => 160.0 * n * (n + 1.0),
         };
-        Forecast { bytes: threads * work + results + 65536.0, seconds, promise: Promise::Exact }
+        // Projective trees of groups of sentences are summed together.
+        let group = match query {
+            Query::Map | Query::KBest(_) | Query::Sample(_) => 1.0,
+            _ if shape.projective => lanes,
+            _ => 1.0,
+        };
+        let busy = threads.min((batch / group).ceil());
+        Forecast { bytes: busy * work + results + 65536.0, seconds, promise: Promise::Exact }
     }
 }

@@ -6,7 +6,7 @@
 //! single root; the partition serves projective trees, single roots and labels alike.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 use crate::numeric::parallel::prelude::*;
 
@@ -136,29 +136,35 @@ pub(super) fn best_trees<F: Real>(
     k: usize,
     clock: &Clock<'_>,
 ) -> Result<Vec<Tree>> {
-    let mut candidates = BinaryHeap::new();
+    // No more candidates than trees still wanted.
+    let mut candidates = BTreeSet::new();
     let everything = Part::default();
     if let Some(tree) = best_of(model, b, std::slice::from_ref(&everything), clock)?.remove(0) {
-        candidates.push(Candidate { tree, part: everything });
+        candidates.insert(Candidate { tree, part: everything });
     }
     let mut found = Vec::new();
     while found.len() < k {
-        let Some(Candidate { tree, part }) = candidates.pop() else { break };
+        let Some(Candidate { tree, part }) = candidates.pop_last() else { break };
         clock.check()?;
         if found.len() + 1 < k {
             let choice = |d: usize| (tree.heads[d], tree.labels.get(d).copied().unwrap_or(0));
             let first = part.fixed.len();
-            let parts: Vec<Part> = (first..tree.heads.len())
-                .map(|d| Part {
-                    fixed: (0..d).map(choice).collect(),
-                    excluded: match d == first {
-                        true => part.excluded.iter().copied().chain([choice(d)]).collect(),
-                        false => vec![choice(d)],
-                    },
-                })
-                .collect();
-            for (tree, part) in best_of(model, b, &parts, clock)?.into_iter().zip(parts) {
-                candidates.extend(tree.map(|tree| Candidate { tree, part }));
+            let without = |d: usize| Part {
+                fixed: (0..d).map(choice).collect(),
+                excluded: match d == first {
+                    true => part.excluded.iter().copied().chain([choice(d)]).collect(),
+                    false => vec![choice(d)],
+                },
+            };
+            let words: Vec<usize> = (first..tree.heads.len()).collect();
+            for some in words.chunks(LANES) {
+                let parts: Vec<Part> = some.iter().map(|&d| without(d)).collect();
+                for (tree, part) in best_of(model, b, &parts, clock)?.into_iter().zip(parts) {
+                    candidates.extend(tree.map(|tree| Candidate { tree, part }));
+                }
+                while candidates.len() + found.len() + 1 > k {
+                    candidates.pop_first();
+                }
             }
         }
         found.push(tree);

@@ -17,7 +17,7 @@ impl<F: Real> Forecasts<DependencyTree<F>> for RandomizedInside {
             _ => Promise::Heuristic,
         };
         if !model.shape().projective {
-            return Forecast { bytes: 0.0, seconds: f64::INFINITY, promise };
+            return Forecast { bytes: 65536.0, seconds: f64::INFINITY, promise };
         }
         let longest = model.lengths().iter().copied().max().unwrap_or(0) as f64;
         let (kept, batch, labels) =
