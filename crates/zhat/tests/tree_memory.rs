@@ -225,6 +225,7 @@ fn forecasts_for_dependency_trees_hold() {
 #[test]
 fn small_trees_never_take_more_than_is_forecast() {
     let _turn = alone();
+    let mut faults = Vec::new();
     let forms =
         [RuleForm::Any, RuleForm::Dense, RuleForm::Sparse(5), RuleForm::LowRank(1), RuleForm::LowRank(7)];
     let spans = [SpanForm::None, SpanForm::PerSpan, SpanForm::PerSymbol, SpanForm::Factored(3)];
@@ -243,7 +244,9 @@ fn small_trees_never_take_more_than_is_forecast() {
                     ..shape(words, batch, heads, tags, rules)
                 };
                 let models: [Model; 2] = [tree::<f32>(shape).into(), tree::<f64>(shape).into()];
-                models.iter().for_each(|model| keep_to_the_forecast(model, &format!("{shape:?}"), &run));
+                for model in &models {
+                    keep_to_the_forecast(model, &format!("{shape:?}"), &run, &mut faults);
+                }
             }
         }
         for (projective, labels) in [(true, None), (true, Some(3)), (false, None), (false, Some(3))] {
@@ -252,13 +255,14 @@ fn small_trees_never_take_more_than_is_forecast() {
                 sentences::<f64>(words, batch, projective, labels),
             ] {
                 let name = format!("{words} words, {batch} sentences, {projective} {labels:?}");
-                keep_to_the_forecast(&model, &name, &run);
+                keep_to_the_forecast(&model, &name, &run, &mut faults);
             }
         }
     }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-fn keep_to_the_forecast(model: &Model, name: &str, run: &Run) {
+fn keep_to_the_forecast(model: &Model, name: &str, run: &Run, faults: &mut Vec<String>) {
     for row in catalogue::rows(model.kind()) {
         for query in
             Query::ALL.into_iter().map(|query| query.with_count(8)).filter(|&query| row.answers(query))
@@ -268,7 +272,9 @@ fn keep_to_the_forecast(model: &Model, name: &str, run: &Run) {
             // A query may find that there is no tree; the memory has been allocated all the same.
             let (_, peak) = measured(|| answer(model, query, &choice, &Settings::new(), run));
             let bytes = forecast.bytes;
-            assert!(peak as f64 <= bytes, "{name}: {} {query:?} took {peak} of {bytes}", row.method);
+            if peak as f64 > bytes {
+                faults.push(format!("{name}: {} {query:?} took {peak} of {bytes}", row.method));
+            }
         }
     }
 }

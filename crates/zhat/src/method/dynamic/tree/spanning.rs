@@ -105,8 +105,12 @@ pub fn sums(
     slopes: bool,
     clock: &Clock<'_>,
 ) -> Result<Sums> {
+    let none = || match marginals {
+        true => Sums::none(sentence.words),
+        false => Sums { log_partition: f64::NEG_INFINITY, ..Sums::default() },
+    };
     if sentence.offset == f64::NEG_INFINITY {
-        return Ok(Sums::none(sentence.words));
+        return Ok(none());
     }
     let first = match slopes {
         false => sums_in::<f64>(sentence, single_root, marginals, clock)?,
@@ -116,7 +120,7 @@ pub fn sums(
         Some(found) => Some(found),
         None => sums_in::<Leading>(sentence, single_root, marginals, clock)?,
     };
-    Ok(found.unwrap_or_else(|| Sums::none(sentence.words)))
+    Ok(found.unwrap_or_else(none))
 }
 
 /// `None` if the sum is not accurate in this domain, or there is no tree.
@@ -130,16 +134,16 @@ fn sums_in<N: Weight>(
     let roots = N::all(&sentence.roots, &sentence.root_slopes, single_root);
     let arcs = N::all(&sentence.arcs, &sentence.arc_slopes, false);
     let walk = Walk::new(n, |d, h| if h == n { roots[d] } else { arcs[h * n + d] });
-    let mut sums = Sums::none(n);
     let total = |leaving: &[N]| match N::log_of_product(leaving, single_root) {
         Some(log) => log + sentence.offset,
         None => f64::NEG_INFINITY,
     };
     if !marginals {
-        sums.log_partition = walk.leaving(clock)?.map_or(f64::NEG_INFINITY, |leaving| total(&leaving));
-        return Ok((sums.log_partition > f64::NEG_INFINITY).then_some(sums));
+        let log_partition = walk.leaving(clock)?.map_or(f64::NEG_INFINITY, |leaving| total(&leaving));
+        return Ok((log_partition > f64::NEG_INFINITY).then(|| Sums { log_partition, ..Sums::default() }));
     }
     let Some(reach) = walk.reach(clock)? else { return Ok(None) };
+    let mut sums = Sums::none(n);
     sums.log_partition = total(&reach.leaving);
     if sums.log_partition == f64::NEG_INFINITY {
         return Ok(None);
