@@ -82,8 +82,10 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
         let results = match query {
             Query::Marginals => marginals,
             Query::FactorMarginals => own.gradient(model),
-            Query::KBest(k) => 2.0 * k as f64 * words * 64.0,
+            Query::KBest(k) => 2.0 * k as f64 * words * 64.0 + memory::ranked(model, k, run.threads()),
             Query::Sample(count) => 2.0 * count as f64 * words * 64.0,
+            Query::Map if searched => 128.0 * words + PER_PART * (words + squares),
+            Query::Map => 128.0 * words,
             _ => 0.0,
         };
         let charts = memory::charts(model, form, need, run.threads());
@@ -172,6 +174,9 @@ impl InsideOutside {
 /// Bytes of small allocations.
 const SLACK: f64 = 65536.0;
 
+/// Bytes of a word or span in the search for the best tree.
+const PER_PART: f64 = 256.0;
+
 /// The forms of the rules of two models after [`of_one_form`](super::divergence::of_one_form).
 fn forms<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> (Form, Form) {
     match same_form(p, q) {
@@ -236,7 +241,7 @@ impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
         // Memory: choices of all replicates, charts of those that are needed later, and the work on some.
         let choices = if joined { 2.0 } else { 1.0 }
             * replicates
-            * (own.batch * own.positions.powi(2) * 48.0
+            * (own.batch * (own.positions.powi(2) * 48.0 + 3.0 * memory::PER_SENTENCE)
                 + parts * PER_CELL
                 + (own.spans * chosen(heads) + own.words * chosen(tags)) * PER_CHOICE)
             + own.threads * most as f64 * 64.0;

@@ -4,7 +4,7 @@ use super::number::Wide;
 use super::solve::GROUP;
 use super::{dense, free, listed};
 use crate::model::{Hypertree, Rules, Symbols};
-use crate::numeric::{Real, padded_row};
+use crate::numeric::{Real, packed_bytes, padded_row};
 
 /// The form of the rules that a chart is made with.
 #[derive(Clone, Copy, PartialEq)]
@@ -80,8 +80,9 @@ pub struct Sizes {
     pub plain: f64,
 }
 
-/// Bytes of administration for every word and span: scales, norms and places.
+/// Bytes of administration for every word and span (scales, norms and places) and for every sentence.
 const PER_PART: f64 = 96.0;
+pub const PER_SENTENCE: f64 = 1536.0;
 
 /// Scores of words, spans and rules above which narrow numbers may underflow, and above which doubles may.
 const NARROW: f64 = 20.0;
@@ -179,6 +180,7 @@ impl Sizes {
         let sides = self.form.rank().map_or(0.0, |rank| (2.0 * words + 3.0 * spans) * rank);
         number * (copies * (spans * row + words * word_row) + sides + batch * (heads + 1.0))
             + PER_PART * (words + spans)
+            + PER_SENTENCE * batch
             + if self.form.rank().is_some() { 8.0 * self.groups * heads.max(row) } else { 0.0 }
     }
 
@@ -190,7 +192,9 @@ impl Sizes {
             Form::Listed(_) => (0.0, 0.0),
             Form::Dense => {
                 let (square, word) = self.padded::<F>(number);
-                (number * sets * square, number * self.words * word)
+                // Large matrix products rearrange blocks, in memory that every thread keeps.
+                let packed = self.threads * packed_bytes() as f64;
+                (number * sets * square + packed, number * self.words * word)
             }
         }
     }
@@ -327,6 +331,29 @@ pub fn charts<F: Real>(model: &Hypertree<F>, form: Form, need: Need, threads: us
         return without_rules(model, &sizes) + counts;
     }
     sizes.charts::<F>(if need.best { 8.0 } else { number(model, need.slopes) }, need)
+}
+
+/// The bytes of the search for the k best trees beside the chart of best scores: of the sentences that are searched
+/// at once, the ways to build parts, and the rows of scores.
+pub fn ranked<F: Real>(model: &Hypertree<F>, k: usize, threads: usize) -> f64 {
+    const PER_WAY: f64 = 64.0;
+    const PER_ITEM: f64 = 640.0;
+    const PER_TREE: f64 = 512.0;
+    let Symbols { all, heads, .. } = model.symbols();
+    let (all, heads, k) = (all as f64, heads as f64, k as f64);
+    let longest = model.lengths().iter().copied().max().unwrap_or(0) as f64;
+    let spans = longest * (longest - 1.0) / 2.0;
+    let ways = match model.rules() {
+        Rules::Sparse { rules, .. } => rules.len() as f64,
+        _ => all * all,
+    };
+    // Every tree asks for the next tree of each part of another at most.
+    let asked = 2.0 * longest * k;
+    let items = (spans * heads + longest * all).min(asked);
+    let each = items * (PER_ITEM + PER_WAY * k.min(longest * ways)) + PER_TREE * asked;
+    let rows = (spans + longest) * (8.0 * all + 96.0) * if model.unary().is_some() { 2.0 } else { 1.0 };
+    let spare = 3.0 * PER_WAY * (k + 4096.0).min(longest * ways);
+    (threads as f64).min(model.batch() as f64) * (each + rows + spare)
 }
 
 /// The bytes of the search for a tree that p admits and q forbids; 0 if q forbids nothing.

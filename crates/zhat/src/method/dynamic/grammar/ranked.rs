@@ -1,8 +1,9 @@
 //! The k best trees, found lazily.
 //!
 //! The best trees of a span with a symbol are merged from the ways to divide it: each way offers its best trees
-//! in order, and the next tree of a part is computed only when it is asked for. O(k·T·log k) steps after the
-//! chart of best scores. Reference: L. Huang, D. Chiang, *Better k-best parsing*, IWPT 2005, Algorithm 3.
+//! in order, and the next tree of a part is computed only when it is asked for. The next ways after a tree are
+//! added when the tree after it is asked for, so the best tree of a part needs no other part. O(k·T·log k) steps
+//! after the chart of best scores, and the ways to build O(k·T) parts, of which k each are kept. Reference: L. Huang, D. Chiang, *Better k-best parsing*, IWPT 2005, Algorithm 3.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -65,7 +66,21 @@ impl Ord for Candidate {
 struct Found {
     best: Vec<Candidate>,
     next: BinaryHeap<Candidate>,
+    /// Ways and ranks that were added after others.
     seen: BTreeSet<(Way, (usize, usize))>,
+    /// How many of the best trees have been followed by the next ways.
+    followed: usize,
+}
+
+/// Ways above k that are collected before the k best are chosen.
+const SPARE: usize = 4096;
+
+/// The k best candidates.
+fn keep_best(ways: &mut Vec<Candidate>, k: usize) {
+    if ways.len() > k {
+        ways.select_nth_unstable_by(k - 1, |a, b| b.cmp(a));
+        ways.truncate(k);
+    }
 }
 
 /// A path of unary rules: the symbols after the first, and its score.
@@ -110,7 +125,7 @@ impl<F: Real> Search<'_, F> {
         if symbol >= heads {
             return Vec::new();
         }
-        let (model, b) = (self.model, self.b);
+        let (model, b, k) = (self.model, self.b, self.k);
         let own = model.span(b, first, last, symbol);
         let mut ways = Vec::new();
         for middle in first..last {
@@ -120,6 +135,9 @@ impl<F: Real> Search<'_, F> {
                 let score = own + rule + left[a] + right[c];
                 if score > f64::NEG_INFINITY {
                     ways.push(Candidate { score, way: Way::Divided(middle, a, c), ranks: (0, 0) });
+                }
+                if ways.len() >= k.saturating_add(SPARE) {
+                    keep_best(&mut ways, k);
                 }
             };
             match model.rules() {
@@ -202,27 +220,28 @@ impl<F: Real> Search<'_, F> {
             let mut ways = self.ways(item);
             ways.retain(|way| way.score > f64::NEG_INFINITY);
             // Only the k best ways can matter.
-            if ways.len() > self.k {
-                ways.select_nth_unstable_by(self.k - 1, |a, b| b.cmp(a));
-                ways.truncate(self.k);
-            }
-            let seen = ways.iter().map(|way| (way.way, way.ranks)).collect();
-            self.found.insert(item, Found { best: Vec::new(), next: ways.into(), seen });
+            keep_best(&mut ways, self.k);
+            ways.shrink_to_fit();
+            self.found.insert(item, Found { next: ways.into(), ..Found::default() });
         }
         loop {
             let Some(own) = self.found.get_mut(&item) else { return Ok(None) };
             if let Some(&known) = own.best.get(rank) {
                 return Ok(Some(known));
             }
+            if let Some(&last) = own.best.get(own.followed) {
+                own.followed += 1;
+                for next in self.successors(item, last, clock)? {
+                    if let Some(own) = self.found.get_mut(&item)
+                        && own.seen.insert((next.way, next.ranks))
+                    {
+                        own.next.push(next);
+                    }
+                }
+                continue;
+            }
             let Some(top) = own.next.pop() else { return Ok(None) };
             own.best.push(top);
-            for next in self.successors(item, top, clock)? {
-                if let Some(own) = self.found.get_mut(&item)
-                    && own.seen.insert((next.way, next.ranks))
-                {
-                    own.next.push(next);
-                }
-            }
         }
     }
 
@@ -262,12 +281,14 @@ impl<F: Real> Search<'_, F> {
     }
 
     /// Adds the nodes of a tree.
-    fn build(&mut self, item: Item, rank: usize, nodes: &mut Vec<Constituent>) {
-        let Some(Candidate { way, ranks, .. }) =
-            self.found.get(&item).and_then(|own| own.best.get(rank)).copied()
-        else {
-            return;
-        };
+    fn build(
+        &mut self,
+        item: Item,
+        rank: usize,
+        clock: &Clock<'_>,
+        nodes: &mut Vec<Constituent>,
+    ) -> Result<()> {
+        let Some(Candidate { way, ranks, .. }) = self.get(item, rank, clock)? else { return Ok(()) };
         let Item { first, last, symbol, bare } = item;
         if !bare {
             nodes.push(Constituent { first, last, symbol });
@@ -275,16 +296,18 @@ impl<F: Real> Search<'_, F> {
         match way {
             Way::Word => {}
             Way::Divided(middle, a, c) => {
-                self.build(Item { first, last: middle, symbol: a, bare: false }, ranks.0, nodes);
-                self.build(Item { first: middle + 1, last, symbol: c, bare: false }, ranks.1, nodes);
+                self.build(Item { first, last: middle, symbol: a, bare: false }, ranks.0, clock, nodes)?;
+                let right = Item { first: middle + 1, last, symbol: c, bare: false };
+                self.build(right, ranks.1, clock, nodes)?;
             }
             Way::Unary(list, end) => {
                 let path =
                     self.paths.get(&symbol).map(|all| all[list].1[ranks.0].0.clone()).unwrap_or_default();
                 nodes.extend(path.into_iter().map(|symbol| Constituent { first, last, symbol }));
-                self.build(Item { first, last, symbol: end, bare: true }, ranks.1, nodes);
+                self.build(Item { first, last, symbol: end, bare: true }, ranks.1, clock, nodes)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -341,9 +364,10 @@ pub fn k_best<F: Real>(
     let item = |symbol: usize| Item { first: 0, last, symbol, bare: false };
     // The next tree of each root.
     let mut next = BinaryHeap::new();
-    for (symbol, root) in model.root(b).iter().enumerate().filter(|(_, x)| x.to_f64() > f64::NEG_INFINITY) {
-        if let Some(best) = search.get(item(symbol), 0, clock)? {
-            let score = best.score + root.to_f64();
+    let row = search.row(0, last, false).to_vec();
+    for (symbol, (root, best)) in model.root(b).iter().zip(&row).enumerate() {
+        let score = root.to_f64() + best;
+        if score > f64::NEG_INFINITY {
             next.push(Candidate { score, way: Way::Unary(0, symbol), ranks: (0, 0) });
         }
     }
@@ -352,8 +376,11 @@ pub fn k_best<F: Real>(
         (trees.len() < k, next.pop())
     {
         clock.check()?;
+        if search.get(item(symbol), rank, clock)?.is_none() {
+            continue;
+        }
         let mut nodes = Vec::new();
-        search.build(item(symbol), rank, &mut nodes);
+        search.build(item(symbol), rank, clock, &mut nodes)?;
         trees.push(nodes);
         if trees.len() < k
             && let Some(step) = search.step(item(symbol), rank, rank + 1, clock)?

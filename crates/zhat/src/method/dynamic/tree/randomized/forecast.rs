@@ -46,7 +46,7 @@ impl<F: Real> Forecasts<DependencyTree<F>> for RandomizedInside {
         let arcs = replicates * total * (kept + 1.0) * 40.0;
         let results = match query {
             Query::LogPartition => 0.0,
-            Query::Sample(count) => count as f64 * (total * 16.0 + batch * 128.0),
+            Query::Sample(count) => count as f64 * (total * 16.0 + batch * 1024.0),
             _ => 2.0 * model.bytes() as f64,
         };
         Forecast { bytes: threads * work + arcs + results + 65536.0, seconds, promise }
