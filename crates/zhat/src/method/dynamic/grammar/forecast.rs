@@ -172,7 +172,7 @@ impl InsideOutside {
 }
 
 /// Bytes of small allocations.
-const SLACK: f64 = 65536.0;
+const SLACK: f64 = 98304.0;
 
 /// Bytes of a word or span in the search for the best tree.
 const PER_PART: f64 = 256.0;
@@ -250,8 +250,8 @@ impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
         let outside = few.outside::<F>(number, compact, query == Query::FactorMarginals);
         let results = match query {
             Query::Marginals => own.batch * own.positions.powi(2) * all as f64 * size,
-            // The sum over replicates and the gradient of one.
-            Query::FactorMarginals => 2.0 * own.gradient(model),
+            // The sum over replicates and the gradient of one; own rules of sentences are collected apart first.
+            Query::FactorMarginals => own.gradient(model) * if own.sets > 1.0 { 5.5 } else { 2.0 },
             Query::Sample(count) => 2.0 * count as f64 * own.words * 64.0,
             _ => 0.0,
         };
@@ -285,7 +285,7 @@ impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
             }
             _ => 0.0,
         };
-        let bytes = choices + guided + first.max(main) + results + expanded + 65536.0;
+        let bytes = choices + guided + first.max(main) + results + expanded + SLACK;
 
         // Time.
         let exact = |query| InsideOutside::default().forecast(model, query, run).seconds;
