@@ -10,7 +10,7 @@ mod forecast_cases;
 use counting::{alone, measured};
 use forecast_cases::{Case, check_forecasts, measure_each, measure_named};
 use zhat::catalogue::{self, Choice, Settings, answer};
-use zhat::dynamic::{InsideOutside, SpanningTrees};
+use zhat::dynamic::{InsideOutside, RandomizedInside, SpanningTrees, States};
 use zhat::model::generate::{self, HypertreeShape, RuleForm, SentenceShape, SpanForm};
 use zhat::model::{DependencyTree, Hypertree, Rules, Symbols, TreeShape, UnaryRule};
 use zhat::query::{Differentiable, Divergence, Expectation, HasFactorMarginals, Operation};
@@ -333,20 +333,24 @@ where
 const WORKS: usize = 8;
 
 /// What a work took and asked for. A tenth less is refused, and what it asks for is enough.
+fn kept(name: &str, work: &dyn Fn(&Run) -> zhat::Result<()>, run: &Run) -> (f64, f64) {
+    run.install(|| ());
+    let forecast = asked(work, run);
+    let budget = |factor: f64| run.clone().with_memory((factor * forecast) as u64);
+    let (result, peak) = measured(|| work(&budget(0.9)));
+    assert!(matches!(result, Err(Error::OverBudget { .. })) && peak < 1 << 16, "{name}: {peak}");
+    let (result, peak) = measured(|| work(&budget(1.06)));
+    result.unwrap();
+    (peak as f64, 1.06 * forecast)
+}
+
 fn work<M, A>(method: &A, models: [&M; 2], batch: usize, number: usize, run: &Run) -> (f64, f64)
 where
     M: HasFactorMarginals,
     A: Divergence<M> + Expectation<M> + Differentiable<M> + Sync,
 {
-    run.install(|| ());
     let (name, work) = works(method, batch).swap_remove(number);
-    let forecast = asked(|run| work(&models, run), run);
-    let budget = |factor: f64| run.clone().with_memory((factor * forecast) as u64);
-    let (result, peak) = measured(|| work(&models, &budget(0.9)));
-    assert!(matches!(result, Err(Error::OverBudget { .. })) && peak < 1 << 16, "{name}: {peak}");
-    let (result, peak) = measured(|| work(&models, &budget(1.06)));
-    result.unwrap();
-    (peak as f64, 1.06 * forecast)
+    kept(name, &|run| work(&models, run), run)
 }
 
 fn two_trees<F: Real>(form: usize, strength: f64) -> [Hypertree<F>; 2] {
@@ -422,6 +426,40 @@ fn queries_about_two_dependency_trees_and_gradients_keep_to_what_they_ask_for() 
         work(&SpanningTrees::default(), [&p, &q], p.batch(), k % WORKS, &run)
     };
     let test = "queries_about_two_dependency_trees_and_gradients_keep_to_what_they_ask_for";
+    let Some(found) = measure_named(test, &names, one) else { return };
+    check_forecasts(&found, 3.0);
+}
+
+#[test]
+fn gradients_of_randomized_entropies_keep_to_what_they_ask_for() {
+    let _turn = alone();
+    let names: Vec<String> = (0..FORMS + 2).map(|k| format!("form {k}")).collect();
+    let one = |k: usize| {
+        let run = Run::default().with_threads(1 + k % 2);
+        let method = RandomizedInside::default().states(States::Count(8)).replicates(3);
+        match k {
+            0..FORMS => {
+                let [model, _] = two_trees::<f32>(k, 1.0);
+                let work = |run: &Run| {
+                    let (_, tape) = method.differentiate(Operation::Entropy, &[&model], run)?;
+                    tape.vjp(&vec![1.0; model.batch()]).map(drop)
+                };
+                kept(&names[k], &work, &run)
+            }
+            _ => {
+                let labels = [None, Some(5)][k - FORMS];
+                let trees = TreeShape { projective: true, single_root: true };
+                let shape = SentenceShape { words: 60, batch: 8, labels, trees, ..Default::default() };
+                let model: DependencyTree<f32> = generate::dependency(&shape, 1).unwrap();
+                let work = |run: &Run| {
+                    let (_, tape) = method.differentiate(Operation::Entropy, &[&model], run)?;
+                    tape.vjp(&vec![1.0; model.batch()]).map(drop)
+                };
+                kept(&names[k], &work, &run)
+            }
+        }
+    };
+    let test = "gradients_of_randomized_entropies_keep_to_what_they_ask_for";
     let Some(found) = measure_named(test, &names, one) else { return };
     check_forecasts(&found, 3.0);
 }

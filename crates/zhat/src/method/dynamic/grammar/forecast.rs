@@ -87,7 +87,15 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
             _ => 0.0,
         };
         let charts = memory::charts(model, form, need, run.threads());
-        let bytes = charts + results + memory::expanded(model, form) + SLACK;
+        // The factors and bounds of a search. It ends before there are charts.
+        let tables = match form {
+            Form::Rank(r) if searched => {
+                let parts = own.longest * (own.longest + 1.0) / 2.0;
+                threads.min(batch) * (16.0 * r * (n + s) + parts * (8.0 * s + 16.0 * r + 256.0))
+            }
+            _ => 0.0,
+        };
+        let bytes = charts.max(tables) + results + memory::expanded(model, form) + SLACK;
         let promise = match (query, self.tree) {
             (Query::Map, TreeChoice::Expected) => Promise::Heuristic,
             (Query::Map, TreeChoice::Derivation) if hidden => Promise::Heuristic,
@@ -199,6 +207,25 @@ const PER_CELL: f64 = 160.0;
 
 impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
     fn forecast(&self, model: &Hypertree<F>, query: Query, run: &Run) -> Forecast {
+        self.forecast_of(model, query, query == Query::FactorMarginals, run)
+    }
+}
+
+impl RandomizedInside {
+    /// The bytes of the gradient of the entropy.
+    pub(super) fn bytes_of_entropy_gradient<F: Real>(&self, model: &Hypertree<F>, run: &Run) -> f64 {
+        let form = Form::additive(model.rules());
+        self.forecast_of(model, Query::Entropy, true, run).bytes + restored(model, form)
+    }
+
+    /// The forecast of a query, or with `gradient` that of the gradient of what it finds.
+    fn forecast_of<F: Real>(
+        &self,
+        model: &Hypertree<F>,
+        query: Query,
+        gradient: bool,
+        run: &Run,
+    ) -> Forecast {
         let promise = match (self.selection.is_unbiased(), query) {
             (true, Query::LogPartition | Query::Sample(_)) => Promise::Unbiased,
             _ => Promise::Heuristic,
@@ -242,11 +269,11 @@ impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
             + own.threads * most as f64 * 64.0;
         let charts = if query == Query::LogPartition && !compact { 1.0 } else { replicates };
         let (shared, products) = if compact { (0.0, 0.0) } else { few.products::<F>(number) };
-        let outside = few.outside::<F>(number, compact, query == Query::FactorMarginals);
+        let outside = few.outside::<F>(number, compact, gradient);
         let results = match query {
             Query::Marginals => own.batch * own.positions.powi(2) * all as f64 * size,
             // The sum over replicates and the gradient of one.
-            Query::FactorMarginals => 2.0 * own.gradient(model),
+            _ if gradient => 2.0 * own.gradient(model),
             Query::Sample(count) => 2.0 * count as f64 * own.words * 64.0,
             _ => 0.0,
         };
