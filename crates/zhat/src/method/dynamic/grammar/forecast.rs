@@ -17,6 +17,10 @@ use crate::run::Run;
 
 impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
     fn forecast(&self, model: &Hypertree<F>, query: Query, run: &Run) -> Forecast {
+        if (query, self.tree) == (Query::Map, TreeChoice::Expected) {
+            let nodes = self.forecast(model, Query::Marginals, run);
+            return Forecast { promise: Promise::Heuristic, ..nodes };
+        }
         let Symbols { all, heads, tags } = model.symbols();
         let (s, n, p) = (all as f64, heads as f64, tags as f64);
         let power = |k: i32| model.lengths().iter().map(|&length| (length as f64).powi(k)).sum::<f64>();
@@ -97,7 +101,6 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
         };
         let bytes = charts.max(tables) + results + memory::expanded(model, form) + SLACK;
         let promise = match (query, self.tree) {
-            (Query::Map, TreeChoice::Expected) => Promise::Heuristic,
             (Query::Map, TreeChoice::Derivation) if hidden => Promise::Heuristic,
             (Query::Map, TreeChoice::Best) if searched && !additive => Promise::Bounds,
             _ => Promise::Exact,

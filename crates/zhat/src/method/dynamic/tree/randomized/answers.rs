@@ -3,7 +3,7 @@
 use crate::numeric::parallel::prelude::*;
 
 use super::arcs::HeadScores;
-use super::pass::{Forest, Links, pick_random};
+use super::pass::{self, Forest, Links, pick_random};
 use super::{Estimates, Replicate, Wanted, check_projective, weighted};
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
