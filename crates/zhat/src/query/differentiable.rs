@@ -62,7 +62,8 @@ impl Operation {
 /// A method that differentiates operations on models of type `M`.
 ///
 /// Cost and guarantee of a value are those of the method's own query. A gradient takes about as much time
-/// again; the memory of the tape is included in the method's forecast for factor marginals.
+/// again. The memory of a value and its gradient is requested before it is allocated; for log Z it is the
+/// method's forecast for factor marginals.
 ///
 /// ```
 /// use zhat::model::generate::{self, ChainShape};

@@ -271,8 +271,9 @@ fn estimates_in_single_precision_agree_with_those_in_double_precision() {
             .replicates(3);
         let Ok(log_z) = randomized.log_partition(&wide, &run) else { continue };
         close(&name, &randomized.log_partition(&model, &run).unwrap().value, &log_z.value, 1e-5);
-        let entropy = randomized.entropy(&wide, &run).unwrap().value;
-        close(&name, &randomized.entropy(&model, &run).unwrap().value, &entropy, 1e-4);
+        // Every estimate may be zero.
+        let Ok(entropy) = randomized.entropy(&wide, &run) else { continue };
+        close(&name, &randomized.entropy(&model, &run).unwrap().value, &entropy.value, 1e-4);
         let gradient = flat(randomized.factor_marginals(&wide, &run).unwrap().value);
         let found = flat_single(randomized.factor_marginals(&model, &run).unwrap().value);
         close(&name, &found, &gradient, 1e-4);

@@ -154,6 +154,73 @@ fn all_symbols_give_the_exact_answers() {
     }
 }
 
+/// Compares a gradient with finite differences; the proposal must not move with the scores.
+fn check_gradient(method: &RandomizedInside, operation: Operation, model: &Hypertree<f64>, run: &Run) {
+    let cotangent: Vec<f64> = (0..model.batch()).map(|b| 1.5 - b as f64).collect();
+    let value = |model: &Hypertree<f64>| -> f64 {
+        let values = method.differentiate(operation, &[model], run).unwrap().0;
+        values.iter().zip(&cotangent).filter(|(x, _)| x.is_finite()).map(|(x, c)| c * x).sum()
+    };
+    let (values, tape) = method.differentiate(operation, &[model], run).unwrap();
+    if operation == Operation::Entropy {
+        assert_eq!(values, method.entropy(model, run).unwrap().value);
+    }
+    let gradient = flat(tape.vjp(&cotangent).unwrap().remove(0));
+    let (scores, step) = (parameters(model), 1e-5);
+    assert_eq!(gradient.len(), scores.len());
+    for at in (0..scores.len()).step_by(2).filter(|&at| scores[at].is_finite()) {
+        let moved = |by: f64| {
+            let mut scores = scores.clone();
+            scores[at] += by;
+            value(&with_parameters(model, &scores))
+        };
+        let expected = (moved(step) - moved(-step)) / (2.0 * step);
+        let near = (gradient[at] - expected).abs() < 1e-6;
+        assert!(near, "{operation:?} {:?} {at}: {} {expected}", model.rules().rank(), gradient[at]);
+    }
+}
+
+/// Batches, zeros, unary rules, sentences without a tree of chosen symbols, and rules per sentence.
+#[test]
+fn gradients_of_entropy_estimates_agree_with_finite_differences() {
+    let mut compared = 0;
+    for (i, rules) in RULES.into_iter().enumerate() {
+        for unary in [false, true] {
+            let symbols = Symbols { all: 5, heads: 4, tags: 4 };
+            let rules = if matches!(rules, RuleForm::Sparse(_)) { RuleForm::Sparse(60) } else { rules };
+            let shape = HypertreeShape {
+                words: 4,
+                batch: 3,
+                ragged: true,
+                symbols,
+                rules,
+                per_sentence: i % 2 == 1 && !matches!(rules, RuleForm::Sparse(_)),
+                spans: [SpanForm::PerSymbol, SpanForm::None, SpanForm::Factored(2)][i % 3],
+                zeros: 0.2,
+                ..Default::default()
+            };
+            let model: Hypertree<f64> = generate::hypertree(&shape, 20 + i as u64).unwrap();
+            let model = if unary { with_unary(model, 1) } else { model };
+            for (selection, count) in
+                [(Selection::Threshold, 2), (Selection::Draws, 3), (Selection::Draws, 5)]
+            {
+                let randomized = RandomizedInside::default()
+                    .states(States::Count(count))
+                    .proposal(SpanProposal::Uniform)
+                    .selection(selection)
+                    .replicates(3);
+                let run = Run::default().with_seed(6 + i as u64);
+                // Every estimate may be zero.
+                if randomized.entropy(&model, &run).is_ok() {
+                    check_gradient(&randomized, Operation::Entropy, &model, &run);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 20, "{compared}");
+}
+
 #[test]
 fn gradients_of_chosen_symbols_agree_with_finite_differences() {
     let run = Run::default().with_seed(4);
@@ -167,20 +234,8 @@ fn gradients_of_chosen_symbols_agree_with_finite_differences() {
             .states(States::Count(2))
             .proposal(SpanProposal::Uniform)
             .replicates(3);
-        let value = |model: &Hypertree<f64>| {
-            randomized.differentiate(Operation::LogPartition, &[model], &run).unwrap().0[0]
-        };
-        let (_, tape) = randomized.differentiate(Operation::LogPartition, &[&model], &run).unwrap();
-        let gradient = flat(tape.vjp(&[1.0]).unwrap().remove(0));
-        let (scores, step) = (parameters(&model), 1e-5);
-        for at in (0..scores.len()).step_by(2) {
-            let moved = |by: f64| {
-                let mut scores = scores.clone();
-                scores[at] += by;
-                value(&with_parameters(&model, &scores))
-            };
-            let expected = (moved(step) - moved(-step)) / (2.0 * step);
-            assert!((gradient[at] - expected).abs() < 1e-6, "{rules:?} {at}: {} {expected}", gradient[at]);
+        for operation in [Operation::LogPartition, Operation::Entropy] {
+            check_gradient(&randomized, operation, &model, &run);
         }
         let drawn = randomized.sample(&model, 30, &run).unwrap().value;
         let weights = drawn.log_weights.unwrap();

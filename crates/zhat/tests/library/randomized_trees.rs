@@ -211,25 +211,31 @@ fn gradients_of_kept_arcs_agree_with_differences() {
             .replicates(3);
         let run = Run::default().with_seed(7);
         let cotangent = [1.0, -0.5, 2.0];
-        let value = |model: &DependencyTree| -> f64 {
-            let (values, _) = method.differentiate(Operation::LogPartition, &[model], &run).unwrap();
-            values.iter().zip(cotangent).filter(|(x, _)| x.is_finite()).map(|(x, c)| c * x).sum()
-        };
-        let (_, tape) = method.differentiate(Operation::LogPartition, &[&model], &run).unwrap();
-        let gradient = tape.gradient(&cotangent).unwrap();
-        let found: Vec<f64> = gradient.arcs.iter().chain(&gradient.roots).copied().collect();
-        assert!(found.iter().filter(|x| **x != 0.0).count() > 10);
-        let flat: Vec<f64> = model.arcs().iter().chain(model.roots()).copied().collect();
-        for k in (0..flat.len()).filter(|&k| flat[k] > f64::NEG_INFINITY) {
-            let at = |by: f64| {
-                let mut moved = flat.clone();
-                moved[k] += by;
-                let roots = moved.split_off(model.arcs().len());
-                let lengths = model.lengths().to_vec();
-                value(&DependencyTree::new(moved.into(), roots.into(), lengths, labels, shape).unwrap())
+        for operation in [Operation::LogPartition, Operation::Entropy] {
+            let value = |model: &DependencyTree| -> f64 {
+                let (values, _) = method.differentiate(operation, &[model], &run).unwrap();
+                values.iter().zip(cotangent).filter(|(x, _)| x.is_finite()).map(|(x, c)| c * x).sum()
             };
-            let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
-            assert!((difference - found[k]).abs() < 1e-6, "{shape:?} {k}: {difference} {}", found[k]);
+            let (values, tape) = method.differentiate(operation, &[&model], &run).unwrap();
+            if operation == Operation::Entropy {
+                assert_eq!(values, method.entropy(&model, &run).unwrap().value);
+            }
+            let gradient = tape.gradient(&cotangent).unwrap();
+            let found: Vec<f64> = gradient.arcs.iter().chain(&gradient.roots).copied().collect();
+            assert!(found.iter().filter(|x| **x != 0.0).count() > 10);
+            let flat: Vec<f64> = model.arcs().iter().chain(model.roots()).copied().collect();
+            for k in (0..flat.len()).filter(|&k| flat[k] > f64::NEG_INFINITY) {
+                let at = |by: f64| {
+                    let mut moved = flat.clone();
+                    moved[k] += by;
+                    let roots = moved.split_off(model.arcs().len());
+                    let lengths = model.lengths().to_vec();
+                    value(&DependencyTree::new(moved.into(), roots.into(), lengths, labels, shape).unwrap())
+                };
+                let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
+                let near = (difference - found[k]).abs() < 1e-6;
+                assert!(near, "{shape:?} {operation:?} {k}: {difference} {}", found[k]);
+            }
         }
     }
 }

@@ -17,6 +17,10 @@ use crate::run::Run;
 
 impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
     fn forecast(&self, model: &Hypertree<F>, query: Query, run: &Run) -> Forecast {
+        if (query, self.tree) == (Query::Map, TreeChoice::Expected) {
+            let nodes = self.forecast(model, Query::Marginals, run);
+            return Forecast { promise: Promise::Heuristic, ..nodes };
+        }
         let Symbols { all, heads, tags } = model.symbols();
         let (s, n, p) = (all as f64, heads as f64, tags as f64);
         let power = |k: i32| model.lengths().iter().map(|&length| (length as f64).powi(k)).sum::<f64>();
@@ -89,9 +93,16 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
             _ => 0.0,
         };
         let charts = memory::charts(model, form, need, run.threads());
-        let bytes = charts + results + memory::expanded(model, form) + SLACK;
+        // The factors and bounds of a search. It ends before there are charts.
+        let tables = match form {
+            Form::Rank(r) if searched => {
+                let parts = own.longest * (own.longest + 1.0) / 2.0;
+                threads.min(batch) * (16.0 * r * (n + s) + parts * (8.0 * s + 16.0 * r + 256.0))
+            }
+            _ => 0.0,
+        };
+        let bytes = charts.max(tables) + results + memory::expanded(model, form) + SLACK;
         let promise = match (query, self.tree) {
-            (Query::Map, TreeChoice::Expected) => Promise::Heuristic,
             (Query::Map, TreeChoice::Derivation) if hidden => Promise::Heuristic,
             (Query::Map, TreeChoice::Best) if searched && !additive => Promise::Bounds,
             _ => Promise::Exact,
@@ -204,6 +215,25 @@ const PER_CELL: f64 = 160.0;
 
 impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
     fn forecast(&self, model: &Hypertree<F>, query: Query, run: &Run) -> Forecast {
+        self.forecast_of(model, query, query == Query::FactorMarginals, run)
+    }
+}
+
+impl RandomizedInside {
+    /// The bytes of the gradient of the entropy.
+    pub(super) fn bytes_of_entropy_gradient<F: Real>(&self, model: &Hypertree<F>, run: &Run) -> f64 {
+        let form = Form::additive(model.rules());
+        self.forecast_of(model, Query::Entropy, true, run).bytes + restored(model, form)
+    }
+
+    /// The forecast of a query, or with `gradient` that of the gradient of what it finds.
+    fn forecast_of<F: Real>(
+        &self,
+        model: &Hypertree<F>,
+        query: Query,
+        gradient: bool,
+        run: &Run,
+    ) -> Forecast {
         let promise = match (self.selection.is_unbiased(), query) {
             (true, Query::LogPartition | Query::Sample(_)) => Promise::Unbiased,
             _ => Promise::Heuristic,
@@ -247,11 +277,11 @@ impl<F: Real> Forecasts<Hypertree<F>> for RandomizedInside {
             + own.threads * most as f64 * 64.0;
         let charts = if query == Query::LogPartition && !compact { 1.0 } else { replicates };
         let (shared, products) = if compact { (0.0, 0.0) } else { few.products::<F>(number) };
-        let outside = few.outside::<F>(number, compact, query == Query::FactorMarginals);
+        let outside = few.outside::<F>(number, compact, gradient);
         let results = match query {
             Query::Marginals => own.batch * own.positions.powi(2) * all as f64 * size,
             // The sum over replicates and the gradient of one; own rules of sentences are collected apart first.
-            Query::FactorMarginals => own.gradient(model) * if own.sets > 1.0 { 5.5 } else { 2.0 },
+            _ if gradient => own.gradient(model) * if own.sets > 1.0 { 5.5 } else { 2.0 },
             Query::Sample(count) => 2.0 * count as f64 * own.words * 64.0,
             _ => 0.0,
         };

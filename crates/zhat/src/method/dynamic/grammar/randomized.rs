@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::choices::{Choices, Kept};
 use super::counts::add_scaled;
 use super::derive::AtRandom;
-use super::divergence::additive;
+use super::divergence::{additive, to_form};
 use super::kept;
 use super::pass::Purpose;
 use super::proposals::{self, Stored};
@@ -150,6 +150,29 @@ impl<F: Real> Replicates<F> {
             if total == f64::NEG_INFINITY { 0.0 } else { (self.logs[r][b] - total).exp() }
         };
         (0..self.logs[r].len()).map(share).collect()
+    }
+
+    /// Êᵣ\[score\] of every sentence, by replicate, with solutions in the direction of the scores; and its mean by
+    /// the shares of the replicates.
+    fn mean_scores(&self, batch: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
+        let each: Vec<Vec<f64>> = self.solutions.iter().map(|own| own.means(batch)).collect();
+        let shares: Vec<Vec<f64>> = (0..each.len()).map(|r| self.shares(r)).collect();
+        let mean = |b: usize| {
+            let parts = (0..each.len()).filter(|&r| shares[r][b] > 0.0);
+            parts.map(|r| shares[r][b] * each[r][b]).sum::<f64>()
+        };
+        let means = (0..batch).map(mean).collect();
+        (each, means)
+    }
+
+    /// log Ẑ − Ê\[score\] of every sentence.
+    fn entropies(&self, batch: usize) -> Vec<f64> {
+        let (_, means) = self.mean_scores(batch);
+        let of = |b: usize| match self.log_partition(b) {
+            f64::NEG_INFINITY => f64::NEG_INFINITY,
+            log_z => log_z - means[b],
+        };
+        (0..batch).map(of).collect()
     }
 }
 
@@ -378,19 +401,30 @@ fn gradient<F: Passes>(
     factors: &[f64],
     clock: &Clock<'_>,
 ) -> Result<HypertreeGradient<F>> {
-    let mut total: Option<HypertreeGradient<F>> = None;
-    for (r, own) in found.solutions.iter().enumerate() {
-        let shares: Vec<f64> = found.shares(r).iter().zip(factors).map(|(x, y)| x * y).collect();
-        let one = own.vjp(model, &[], &shares, clock)?;
-        total = Some(match total {
-            None => one,
-            Some(mut sum) => {
-                add_scaled(&mut sum, 1.0, &one);
-                sum
-            }
-        });
-    }
+    let mut total = None;
+    add_replicates(model, found, &[], |_, b| factors[b], &mut total, clock)?;
     total.ok_or_else(|| Error::NoAnswer("there are no replicates".into()))
+}
+
+/// Adds Σ_r,b share_rb·factor_rb·(gradient of log Ẑ_rb, or of its derivative in the direction).
+fn add_replicates<F: Passes>(
+    model: &Hypertree<F>,
+    found: &Replicates<F>,
+    direction: &[(f64, &Hypertree<F>)],
+    factor: impl Fn(usize, usize) -> f64,
+    total: &mut Option<HypertreeGradient<F>>,
+    clock: &Clock<'_>,
+) -> Result<()> {
+    for (r, own) in found.solutions.iter().enumerate() {
+        let of = |(b, share): (usize, f64)| if share > 0.0 { share * factor(r, b) } else { 0.0 };
+        let factors: Vec<f64> = found.shares(r).into_iter().enumerate().map(of).collect();
+        let one = own.vjp(model, direction, &factors, clock)?;
+        match total {
+            None => *total = Some(one),
+            Some(sum) => add_scaled(sum, 1.0, &one),
+        }
+    }
+    Ok(())
 }
 
 impl<F: Passes> FactorMarginals<Hypertree<F>> for RandomizedInside {
@@ -408,18 +442,7 @@ impl<F: Passes> Entropy<Hypertree<F>> for RandomizedInside {
         // Rules of rank R become a table.
         run.require_memory(NAME, self.forecast(model, Query::Entropy, run).bytes)?;
         let own = additive(model);
-        self.answer(&own, Query::Entropy, true, run, |found, _| {
-            let means: Vec<Vec<f64>> = found.solutions.iter().map(|own| own.means(model.batch())).collect();
-            let shares: Vec<Vec<f64>> = (0..means.len()).map(|r| found.shares(r)).collect();
-            let of = |b: usize| match found.log_partition(b) {
-                f64::NEG_INFINITY => f64::NEG_INFINITY,
-                log_z => {
-                    let parts = (0..means.len()).filter(|&r| shares[r][b] > 0.0);
-                    log_z - parts.map(|r| shares[r][b] * means[r][b]).sum::<f64>()
-                }
-            };
-            Ok((0..model.batch()).map(of).collect())
-        })
+        self.answer(&own, Query::Entropy, true, run, |found, _| Ok(found.entropies(model.batch())))
     }
 }
 
@@ -460,8 +483,61 @@ impl<F: Passes> Sample<Hypertree<F>> for RandomizedInside {
     }
 }
 
+/// One value per sentence, and the tape of its gradient.
+type Recording<F> = (Vec<f64>, Tape<HypertreeGradient<F>>);
+
+impl RandomizedInside {
+    fn record_log_partition<F: Passes>(&self, model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
+        run.require_memory(NAME, self.forecast(model, Query::FactorMarginals, run).bytes)?;
+        let clock = run.start(NAME);
+        let found = run.install(|| self.estimates(model, false, Some(Purpose::Sums), run, &clock))?;
+        let values: Vec<f64> = (0..model.batch()).map(|b| found.log_partition(b)).collect();
+        let (model, run) = (model.clone(), run.clone());
+        let vjp = move |cotangent: &[f64]| {
+            check_numbers(cotangent, model.batch())?;
+            let clock = run.start(NAME);
+            Ok(vec![run.install(|| gradient(&model, &found, cotangent, &clock))?])
+        };
+        Ok((values, Tape::new(vjp)))
+    }
+
+    /// Ĥ = log Ẑ − Σᵣ sharesᵣ·mᵣ with mᵣ = Êᵣ\[score\], whose gradient is gᵣ + Covᵣ·s for the gradient gᵣ of log Ẑᵣ. With
+    /// m = Σᵣ shareᵣ·mᵣ the gradient of Ĥ is −Σᵣ shareᵣ·((mᵣ − m)·gᵣ + Covᵣ·s).
+    fn record_entropy<F: Passes>(&self, model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
+        run.require_memory(NAME, self.bytes_of_entropy_gradient(model, run))?;
+        let clock = run.start(NAME);
+        let batch = model.batch();
+        let values = run.install(|| {
+            let own = additive(model);
+            let found = self.estimates(&own, true, Some(Purpose::Sums), run, &clock)?;
+            Ok::<_, Error>(found.entropies(batch))
+        })?;
+        let (method, model, run) = (*self, model.clone(), run.clone());
+        let vjp = move |cotangent: &[f64]| {
+            check_numbers(cotangent, batch)?;
+            let clock = run.start(NAME);
+            run.install(|| {
+                let own = additive(&model);
+                let mut total = None;
+                let found = method.estimates(&own, true, Some(Purpose::Sums), &run, &clock)?;
+                let (each, means) = found.mean_scores(batch);
+                let direction = [(1.0, &*own)];
+                add_replicates(&own, &found, &direction, |_, b| -cotangent[b], &mut total, &clock)?;
+                drop(found);
+                // The same choices, with numbers that have no derivatives.
+                let found = method.estimates(&own, false, Some(Purpose::Sums), &run, &clock)?;
+                let factor = |r: usize, b: usize| (means[b] - each[r][b]) * cotangent[b];
+                add_replicates(&own, &found, &[], factor, &mut total, &clock)?;
+                let total = total.ok_or_else(|| Error::NoAnswer("there are no replicates".into()))?;
+                Ok(vec![to_form(&model, total)])
+            })
+        };
+        Ok((values, Tape::new(vjp)))
+    }
+}
+
 impl<F: Passes> Differentiable<Hypertree<F>> for RandomizedInside {
-    const OPERATIONS: &'static [Operation] = &[Operation::LogPartition];
+    const OPERATIONS: &'static [Operation] = &[Operation::LogPartition, Operation::Entropy];
 
     /// The gradient treats the choices as constants.
     fn differentiate(
@@ -469,21 +545,12 @@ impl<F: Passes> Differentiable<Hypertree<F>> for RandomizedInside {
         operation: Operation,
         models: &[&Hypertree<F>],
         run: &Run,
-    ) -> Result<(Vec<f64>, Tape<HypertreeGradient<F>>)> {
-        let (Operation::LogPartition, [model]) = (operation, models) else {
-            return Err(not_differentiable(NAME, operation, models.len()));
-        };
+    ) -> Result<Recording<F>> {
         self.check()?;
-        run.require_memory(NAME, self.forecast(*model, Query::FactorMarginals, run).bytes)?;
-        let clock = run.start(NAME);
-        let found = run.install(|| self.estimates(model, false, Some(Purpose::Sums), run, &clock))?;
-        let values: Vec<f64> = (0..model.batch()).map(|b| found.log_partition(b)).collect();
-        let (model, run) = ((*model).clone(), run.clone());
-        let vjp = move |cotangent: &[f64]| {
-            check_numbers(cotangent, model.batch())?;
-            let clock = run.start(NAME);
-            Ok(vec![run.install(|| gradient(&model, &found, cotangent, &clock))?])
-        };
-        Ok((values, Tape::new(vjp)))
+        match (operation, models) {
+            (Operation::LogPartition, [model]) => self.record_log_partition(model, run),
+            (Operation::Entropy, [model]) => self.record_entropy(model, run),
+            _ => Err(not_differentiable(NAME, operation, models.len())),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::numeric::parallel::prelude::*;
 
 use super::arcs::HeadScores;
-use super::pass::{Forest, Links, pick_random};
+use super::pass::{self, Forest, Links, pick_random};
 use super::{Estimates, Replicate, Wanted, check_projective, weighted};
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
@@ -130,6 +130,78 @@ fn gradient<F: Real>(model: &DependencyTree<F>, found: &Estimates, factors: &[f6
     gradient
 }
 
+/// log Ẑ − Ê\[score\] of every sentence.
+fn entropies<F: Real>(model: &DependencyTree<F>, found: &Estimates) -> Vec<f64> {
+    let log_z = found.logs.log_partitions();
+    let mut entropy = vec![0.0; model.batch()];
+    each_arc(
+        found,
+        |_| 1.0,
+        |b, head, d, probability| {
+            // Relative to log Ẑ per word, because every word has one arc: less cancellation.
+            let (scores, each) = (model.arc_from(b, head, d), log_z[b] / model.lengths()[b] as f64);
+            let parts = scores.iter().zip(label_shares(scores)).filter(|(_, share)| *share > 0.0);
+            entropy[b] += probability * parts.map(|(x, share)| share * (each - x.to_f64())).sum::<f64>();
+        },
+    );
+    let missed = |(x, log): (f64, &f64)| if log.is_finite() { x } else { *log };
+    entropy.into_iter().zip(&log_z).map(missed).collect()
+}
+
+/// The mean score of the labels of an arc; 0 if its weight is zero.
+fn mean_label<F: Real>(scores: &[F]) -> f64 {
+    let possible = |(x, share): &(&F, f64)| **x > F::NEG_INFINITY && *share > 0.0;
+    let parts = scores.iter().zip(label_shares(scores)).filter(possible);
+    parts.map(|(x, share)| share * x.to_f64()).sum()
+}
+
+/// The gradient of Σ_b factor_b·Ĥ_b. With mᵣ = Êᵣ\[score\], its mean m by the shares of the replicates, and the gradient
+/// gᵣ of log Ẑᵣ, that of Ĥ is −Σᵣ shareᵣ·((mᵣ − m)·gᵣ + Covᵣ·score).
+fn entropy_gradient<F: Real>(
+    model: &DependencyTree<F>,
+    found: &Estimates,
+    factors: &[f64],
+    clock: &Clock<'_>,
+) -> Result<DependencyGradient<F>> {
+    let (words, labels, single_root) = (model.words(), model.per_arc(), model.shape().single_root);
+    let mut gradient = zero_gradient(model);
+    for (b, replicates) in found.replicates.iter().enumerate().filter(|(b, _)| factors[*b] != 0.0) {
+        let scores = HeadScores::new(model, b);
+        // Relative to the mean score of an arc: less cancellation.
+        let each = found.logs.log_partition(b) / model.lengths()[b] as f64;
+        let mean_score = |Replicate { arcs, sums }: &Replicate| -> f64 {
+            let used = arcs.list().filter(|(e, ..)| sums.arcs[*e] > 0.0);
+            used.map(|(e, head, d)| sums.arcs[e] * (mean_label(model.arc_from(b, head, d)) - each)).sum()
+        };
+        let shares = found.logs.shares(b);
+        let of = |(own, &share): (&Replicate, &f64)| if share > 0.0 { mean_score(own) } else { 0.0 };
+        let means: Vec<f64> = replicates.iter().zip(&shares).map(of).collect();
+        let mean: f64 = shares.iter().zip(&means).map(|(share, own)| share * own).sum();
+        for (r, Replicate { arcs, .. }) in replicates.iter().enumerate().filter(|(r, _)| shares[*r] > 0.0) {
+            let slopes: Vec<f64> =
+                arcs.list().map(|(_, head, d)| mean_label(model.arc_from(b, head, d)) - each).collect();
+            let links = Links::new(arcs, single_root);
+            let sums = pass::sums(&links, &weighted(&scores, arcs), Some(&slopes), true, clock)?;
+            let factor = -factors[b] * shares[r];
+            for (e, head, d) in arcs.list().filter(|(e, ..)| sums.arcs[*e] > 0.0) {
+                let to = match head {
+                    0 => &mut gradient.roots[(b * words + d) * labels..],
+                    head => &mut gradient.arcs[((b * words + head - 1) * words + d) * labels..],
+                };
+                let scores = model.arc_from(b, head, d);
+                for (l, share) in
+                    label_shares(scores).into_iter().enumerate().filter(|(_, share)| *share > 0.0)
+                {
+                    let along = sums.arcs[e] * (scores[l].to_f64() - each - slopes[e]) + sums.slopes[e];
+                    let own = sums.arcs[e] * (means[r] - mean) + along;
+                    to[l] += F::from_f64(factor * share * own);
+                }
+            }
+        }
+    }
+    Ok(gradient)
+}
+
 impl<F: Real> LogPartition<DependencyTree<F>> for RandomizedInside {
     fn log_partition(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.answer_trees(model, Query::LogPartition, run, |found, _| Ok(found.logs.log_partitions()))
@@ -168,23 +240,7 @@ impl<F: Real> FactorMarginals<DependencyTree<F>> for RandomizedInside {
 impl<F: Real> Entropy<DependencyTree<F>> for RandomizedInside {
     /// log Ẑ − Ê\[score\].
     fn entropy(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        self.answer_trees(model, Query::Entropy, run, |found, _| {
-            let log_z = found.logs.log_partitions();
-            let mut entropy = vec![0.0; model.batch()];
-            each_arc(
-                found,
-                |_| 1.0,
-                |b, head, d, probability| {
-                    // Relative to log Ẑ per word, because every word has one arc: less cancellation.
-                    let (scores, each) = (model.arc_from(b, head, d), log_z[b] / model.lengths()[b] as f64);
-                    let parts = scores.iter().zip(label_shares(scores)).filter(|(_, share)| *share > 0.0);
-                    entropy[b] +=
-                        probability * parts.map(|(x, share)| share * (each - x.to_f64())).sum::<f64>();
-                },
-            );
-            let missed = |(x, log): (f64, &f64)| if log.is_finite() { x } else { *log };
-            Ok(entropy.into_iter().zip(&log_z).map(missed).collect())
-        })
+        self.answer_trees(model, Query::Entropy, run, |found, _| Ok(entropies(model, found)))
     }
 }
 
@@ -238,7 +294,7 @@ impl<F: Real> Sample<DependencyTree<F>> for RandomizedInside {
 }
 
 impl<F: Real> Differentiable<DependencyTree<F>> for RandomizedInside {
-    const OPERATIONS: &'static [Operation] = &[Operation::LogPartition];
+    const OPERATIONS: &'static [Operation] = &[Operation::LogPartition, Operation::Entropy];
 
     /// The gradient treats the choices as constants.
     fn differentiate(
@@ -247,7 +303,7 @@ impl<F: Real> Differentiable<DependencyTree<F>> for RandomizedInside {
         models: &[&DependencyTree<F>],
         run: &Run,
     ) -> Result<(Vec<f64>, Tape<DependencyGradient<F>>)> {
-        let (Operation::LogPartition, [model]) = (operation, models) else {
+        let (Operation::LogPartition | Operation::Entropy, [model]) = (operation, models) else {
             return Err(not_differentiable(NAME, operation, models.len()));
         };
         self.check()?;
@@ -255,11 +311,20 @@ impl<F: Real> Differentiable<DependencyTree<F>> for RandomizedInside {
         run.require_memory(NAME, self.forecast(*model, Query::FactorMarginals, run).bytes)?;
         let clock = run.start(NAME);
         let found = run.install(|| self.arc_estimates(model, Wanted::Marginals, run, &clock))?;
-        let values = found.logs.log_partitions();
-        let model = (*model).clone();
+        let values = match operation {
+            Operation::Entropy => entropies(model, &found),
+            _ => found.logs.log_partitions(),
+        };
+        let (model, run) = ((*model).clone(), run.clone());
         let vjp = move |cotangent: &[f64]| {
             check_numbers(cotangent, model.batch())?;
-            Ok(vec![gradient(&model, &found, cotangent)])
+            Ok(vec![match operation {
+                Operation::Entropy => {
+                    let clock = run.start(NAME);
+                    run.install(|| entropy_gradient(&model, &found, cotangent, &clock))?
+                }
+                _ => gradient(&model, &found, cotangent),
+            }])
         };
         Ok((values, Tape::new(vjp)))
     }
