@@ -91,7 +91,8 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let how = if setting.quick { how.iterations(10).certifying(5) } else { how };
     for column in columns {
         let treebank = Treebank::open(column, setting.quick)?;
-        let part = if setting.quick { format!(", at most {QUICK} sentences per part") } else { String::new() };
+        let part =
+            if setting.quick { format!(", at most {QUICK} sentences per part") } else { String::new() };
         output::print(&format!(
             "English-EWT, {}{part}: {} training tokens, {} test tokens. Accuracy on the test corpus in percent, in total and on words that the training corpus does \
              not have; certified log-likelihood of the training corpus in nats per token by each bound. The paper has the Penn Treebank, whose tags are not free.\n\n{}",

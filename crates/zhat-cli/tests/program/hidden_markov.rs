@@ -55,9 +55,11 @@ fn tables_are_plain_compressed_or_stdin() {
     let text = table(3, 2000);
     let fit = ["--kind", "hmm", "--states", "2", "--iterations", "4", "--seed", "1", "-o", "m.zhat"];
     let mut found = Vec::new();
-    for (name, bytes) in
-        [("t.csv", text.clone().into_bytes()), ("t.csv.gz", gz(text.as_bytes())), ("t.csv.zst", zst(text.as_bytes()))]
-    {
+    for (name, bytes) in [
+        ("t.csv", text.clone().into_bytes()),
+        ("t.csv.gz", gz(text.as_bytes())),
+        ("t.csv.zst", zst(text.as_bytes())),
+    ] {
         std::fs::write(folder.path().join(name), &bytes).unwrap();
         for input in [name, "-"] {
             let run = |line: &[&str]| {

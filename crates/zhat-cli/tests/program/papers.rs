@@ -88,13 +88,20 @@ fn tagging_of_table_2_on_a_small_treebank() {
         row.unwrap_or_else(|| panic!("{name}: {told}")).split('|').map(str::trim).skip(2).collect()
     };
     let number = |cell: &str| -> f64 { cell.parse().unwrap_or_else(|_| panic!("{cell}: {told}")) };
-    for name in
-        ["HMM, order 1", "joint, K = 1, L = 1", "joint, K = 1, L = 3, exact", "joint, K = 1, L = 3, cover", "joint, K = 1, L = 3, star"]
-    {
+    for name in [
+        "HMM, order 1",
+        "joint, K = 1, L = 1",
+        "joint, K = 1, L = 3, exact",
+        "joint, K = 1, L = 3, cover",
+        "joint, K = 1, L = 3, star",
+    ] {
         let own = cells(name);
         // Eight words, of which one is not in the training corpus.
         let right = number(own[0]) / 100.0 * tested as f64;
-        assert!((right - right.round()).abs() < 1e-3 && (6.0..=8.0).contains(&right.round()), "{name}: {own:?}");
+        assert!(
+            (right - right.round()).abs() < 1e-3 && (6.0..=8.0).contains(&right.round()),
+            "{name}: {own:?}"
+        );
         assert!(["0.00", "100.00"].contains(&own[1]), "{name}: {own:?}");
         if name.starts_with("joint") {
             // A lower bound is not above the log-likelihood; the last digits are rounded down.

@@ -65,7 +65,11 @@ fn every_format_is_tagged_and_written_back() {
         std::fs::write(folder.path().join(name), &bytes).unwrap();
         assert_eq!(folder.ok(&["tag", "predict", "m.zhat", name]), TRAIN, "{name}");
         assert_eq!(folder.json(&["tag", "eval", "m.zhat", name])["tokens"], 17, "{name}");
-        assert_eq!(folder.run_with_input(&["tag", "predict", "m.zhat", "-"], &bytes).stdout(), TRAIN, "{name}");
+        assert_eq!(
+            folder.run_with_input(&["tag", "predict", "m.zhat", "-"], &bytes).stdout(),
+            TRAIN,
+            "{name}"
+        );
     }
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
     for optimizer in ["lbfgs", "sgd"] {

@@ -57,7 +57,8 @@ impl Frames {
                     ..
                 })) => {
                     let length = u64::from(length);
-                    let skipped = std::io::copy(&mut self.source.by_ref().take(length), &mut std::io::sink())?;
+                    let skipped =
+                        std::io::copy(&mut self.source.by_ref().take(length), &mut std::io::sink())?;
                     if skipped < length {
                         return Err(std::io::ErrorKind::UnexpectedEof.into());
                     }

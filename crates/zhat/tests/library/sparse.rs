@@ -252,7 +252,9 @@ fn the_summary_names_the_states_of_no_path() {
         let chain = Chain::new(start.clone().into(), emissions.into(), vec![steps], transitions).unwrap();
         let chain = if case % 3 > 0 { chain } else { chain.with_end(end.clone().into()).unwrap() };
         let text = format!("{:?}", Model::from(chain).summary());
-        for (what, reached) in [("no path from the start leads to", &from), ("no path to the end leaves", &to)] {
+        for (what, reached) in
+            [("no path from the start leads to", &from), ("no path to the end leaves", &to)]
+        {
             let lost: Vec<String> =
                 (0..states).filter(|&state| !reached[state]).map(|state| state.to_string()).collect();
             if lost.is_empty() {

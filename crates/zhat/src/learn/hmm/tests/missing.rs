@@ -40,9 +40,7 @@ fn log_density(hmm: &Hmm, n: usize, row: &[f64]) -> f64 {
             .iter()
             .zip(&poisson.rates()[n * row.len()..])
             .filter(|(x, _)| !x.is_nan())
-            .map(|(&x, &rate)| {
-                (1..=x as u64).map(|k| (rate / k as f64).ln()).sum::<f64>() - rate
-            })
+            .map(|(&x, &rate)| (1..=x as u64).map(|k| (rate / k as f64).ln()).sum::<f64>() - rate)
             .sum(),
         Emissions::Mixture(mixture) => {
             let own = n * mixture.components()..(n + 1) * mixture.components();
@@ -129,7 +127,9 @@ fn a_column_without_values_gives_the_marginal_model() {
             values.iter().enumerate().filter(|(at, _)| at % columns != lost).map(|(_, x)| *x).collect()
         };
         let marginal = match &emissions {
-            Emissions::Poisson(own) => Emissions::Poisson(Poisson::new(states, without(own.rates())).unwrap()),
+            Emissions::Poisson(own) => {
+                Emissions::Poisson(Poisson::new(states, without(own.rates())).unwrap())
+            }
             Emissions::Gaussian(own) => {
                 let (means, variances) = (without(own.means()), without(own.covariances()));
                 Emissions::Gaussian(Gaussian::new(states, Covariance::Diagonal, means, variances).unwrap())
@@ -165,7 +165,8 @@ fn a_column_without_values_gives_the_marginal_model() {
             Emissions::Gaussian(own) => [own.means(), own.covariances()].concat(),
             _ => panic!("{family:?}"),
         };
-        let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(x, y)| (x - y).abs() < 1e-8 * (1.0 + y.abs()));
+        let close =
+            |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(x, y)| (x - y).abs() < 1e-8 * (1.0 + y.abs()));
         assert!(close(&without(&numbers(&found)), &numbers(&expected)), "{number}");
         assert!(close(found.transitions(), expected.transitions()), "{number}");
         let kept = numbers(&found).into_iter().zip(numbers(&whole)).enumerate();

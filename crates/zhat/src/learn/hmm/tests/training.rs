@@ -130,9 +130,14 @@ fn a_resumed_run_gives_the_same_bits() {
             data
         };
         use DurationForm::{Free, Geometric, NegativeBinomial};
-        for (form, batch) in
-            [(Geometric, 0), (Geometric, 1), (Free, 0), (Free, 1), (NegativeBinomial, 0), (NegativeBinomial, 1)]
-        {
+        for (form, batch) in [
+            (Geometric, 0),
+            (Geometric, 1),
+            (Free, 0),
+            (Free, 1),
+            (NegativeBinomial, 0),
+            (NegativeBinomial, 1),
+        ] {
             let how = Learning::default().starts(2).iterations(6).tolerance(1e-4).least_variance(0.01);
             let how = how.batch(batch).durations(form).max_duration(4);
             let mut steps = 0;

@@ -409,7 +409,10 @@ fn empty_attributes_are_left_out_of_files_and_the_answers_are_the_same_bits() {
             let (a, b) = (tagger.inputs(corpus).unwrap(), read.inputs(corpus).unwrap());
             assert!(b.numbered.items.len() < a.numbered.items.len());
             assert_eq!(tagger.predict(&a, &run).unwrap(), read.predict(&b, &run).unwrap());
-            assert_eq!(tagger.log_probabilities(&a, &run).unwrap(), read.log_probabilities(&b, &run).unwrap());
+            assert_eq!(
+                tagger.log_probabilities(&a, &run).unwrap(),
+                read.log_probabilities(&b, &run).unwrap()
+            );
             assert_eq!(tagger.marginals(&a, false, &run).unwrap(), read.marginals(&b, false, &run).unwrap());
         }
         // Written again, the file is the same.
