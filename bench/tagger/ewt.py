@@ -84,9 +84,10 @@ def comparison(program: Path, data: Path, l2: float, most: int) -> str:
     """The tables of both columns of tags."""
     lines = ["## Parts of speech: CRFsuite on the same attributes", ""]
     lines += [
-        f"English-EWT, test file; python-crfsuite {version('python-crfsuite')}, l2 = {l2}, no l1, no development "
-        f"file; both stop when the objective has fallen by less than {DELTA} of itself over ten steps. The "
-        "attributes are those of `appendix-b:3`, the default of zhat. The last row has them from zhat itself.",
+        f"English-EWT, test file; python-crfsuite {version('python-crfsuite')}, l2 = {l2}, no l1, no "
+        f"development file; both stop when the objective has fallen by less than {DELTA} of itself over ten "
+        "steps. The attributes are those of `appendix-b:3`, the default of zhat. The last row has them from "
+        "zhat itself.",
         "",
     ]
     for column, number in COLUMNS.items():
@@ -129,10 +130,8 @@ def both(
         ):
             train, test = (str(folder / f"{part}.{ending}") for part in ("train", "test"))
             # Only training has features; the model keeps them.
-            trained = last_line(
-                [str(program), "tag", "train", train, *options, "--l2", str(l2), "--delta", str(DELTA)]
-                + ["--json", "-o", model]
-            )
+            how = ["--l2", str(l2), "--delta", str(DELTA), "--json", "-o", model]
+            trained = last_line([str(program), "tag", "train", train, *options, *how])
             evaluated = last_line([str(program), "tag", "eval", model, test, *options[:2], "--json"])
             rows[name] = {**trained, "accuracy": evaluated["accuracy"]}
     return rows
