@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn all_frames_of_a_zst_file_are_read() {
-        let text: Vec<u8> = (0..300_000u32).map(|i| (i * i % 251) as u8).collect();
+        let text: Vec<u8> = (0..300_000u64).map(|i| (i * i % 251) as u8).collect();
         let whole = [&text[..], &[b'z'; 9]].concat();
         for block in [1 << 17, 70_001] {
             assert!(read(&frame(&text, block, 9)).unwrap() == whole);
