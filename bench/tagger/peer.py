@@ -34,10 +34,12 @@ def sentences(path: Path) -> Iterator[Sentence]:
 
 
 def main() -> None:
-    """Arguments: training file, test file, model file, c2."""
+    """Arguments: training file, test file, model file, c2 and, if not the default, delta."""
     train, test, model, penalty = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], float(sys.argv[4])
     trainer = pycrfsuite.Trainer(verbose=False)
     trainer.set_params({"c1": 0.0, "c2": penalty, "max_iterations": 1000})
+    if len(sys.argv) > 5:
+        trainer.set_params({"delta": float(sys.argv[5])})
     for attributes, labels in sentences(train):
         trainer.append(attributes, labels)
     wall, processor = time.perf_counter(), time.process_time()

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import ewt
 import words
 
 from common import tables
@@ -28,8 +29,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--parts",
         nargs="+",
-        choices=["chunking", "words"],
-        default=["chunking", "words"],
+        choices=["chunking", "words", "attributes"],
+        default=["chunking", "words", "attributes"],
         help="what to compare (all)",
     )
     parser.add_argument("--note", default="", help="a sentence about the machine for the header")
@@ -103,6 +104,9 @@ def main() -> None:
     if "words" in given.parts:
         data = Path(os.environ["ZHAT_DATA"]) / "data" / "ud-ewt"
         parts.append(words.comparison(given.zhat, data, len(os.sched_getaffinity(0))))
+    if "attributes" in given.parts:
+        data = Path(os.environ["ZHAT_DATA"]) / "data" / "ud-ewt"
+        parts.append(ewt.comparison(given.zhat, data, given.l2, given.sentences))
     lines = [
         "# Taggers: comparison with CRFsuite and TnT",
         "",

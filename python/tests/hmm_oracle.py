@@ -15,19 +15,26 @@ def log_sum(values: Any, axis: int) -> Any:
 
 
 def log_densities(model: Any, X: Any) -> Any:
-    """ln p(row | state) of a model with diagonal normal distributions, symbols or counts."""
+    """ln p(row | state) of a model with diagonal normal distributions, symbols or counts.
+
+    A column that is NaN has no factor: that is the marginal distribution of the other columns.
+    """
+    missing = np.isnan(np.asarray(X, dtype=float))
     if model.emissions == "categorical":
+        symbols = np.where(missing[:, 0], 0, np.asarray(X)[:, 0]).astype(int)
         with np.errstate(divide="ignore"):
-            return np.log(model.emissionprob_)[:, np.asarray(X)[:, 0].astype(int)].T
+            return np.where(missing, 0.0, np.log(model.emissionprob_)[:, symbols].T)
     if model.emissions == "poisson":
         from math import lgamma
 
-        factorials = np.array([[lgamma(x + 1) for x in row] for row in X]).sum(axis=1)
-        terms = X[:, None, :] * np.log(model.rates_)[None] - model.rates_[None]
-        return terms.sum(axis=2) - factorials[:, None]
-    variances = model.covars_
-    distances = (X[:, None, :] - model.means_[None]) ** 2 / variances[None]
-    return -0.5 * (distances + np.log(2 * np.pi * variances)[None]).sum(axis=2)
+        counts = np.where(missing, 0.0, X)
+        factorials = np.array([[lgamma(x + 1) for x in row] for row in counts])
+        terms = counts[:, None, :] * np.log(model.rates_)[None] - model.rates_[None] - factorials[:, None, :]
+    else:
+        variances = model.covars_
+        distances = (X[:, None, :] - model.means_[None]) ** 2 / variances[None]
+        terms = -0.5 * (distances + np.log(2 * np.pi * variances)[None])
+    return np.where(missing[:, None, :], 0.0, terms).sum(axis=2)
 
 
 def passes(model: Any, X: Any) -> tuple[float, Any, Any]:

@@ -115,6 +115,57 @@ def test_covariances_files_and_pickles(emissions: str, covariance: str, tmp_path
     assert model.means_.shape == ((2, 2) if emissions == "gaussian" else (2, 2, 2))
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_missing_values_are_integrated_out(name: str) -> None:
+    model = MODELS[name]
+    parameters = {
+        key: getattr(model, f"{key}_", None) for key in ("emissionprob", "means", "covars", "rates")
+    }
+    soft = zhat.Hmm.from_parameters([0.5, 0.3, 0.2], TRANSITIONS, missing=True, **parameters)
+    X = model.sample(sum(LENGTHS), seed=6)[0].astype(float)
+    missing = np.random.default_rng(8).random(X.shape) < 0.35
+    X[missing] = np.nan
+    parts = np.split(X, np.cumsum(LENGTHS)[:-1])
+    found = [hmm_oracle.passes(soft, part) for part in parts]
+    logs, posteriors = soft.score_samples(X, LENGTHS)
+    gamma = np.concatenate([one[1] for one in found])
+    assert logs == pytest.approx(sum(one[0] for one in found), rel=1e-12)
+    np.testing.assert_allclose(posteriors, gamma, atol=1e-10)
+    assert soft.decode(X, LENGTHS)[0] == pytest.approx(
+        sum(hmm_oracle.best_path(soft, part)[0] for part in parts), rel=1e-12
+    )
+    chain = soft.chain(X[: LENGTHS[0]])
+    assert chain.log_partition().value == pytest.approx(found[0][0], rel=1e-10)
+    if name != "categorical":
+        partly = missing.any(axis=1) & ~missing.all(axis=1)
+        assert partly.sum() > 20
+        # A column without values: the model of the other one.
+        one = {key: value[:, :1] for key, value in parameters.items() if value is not None}
+        marginal = zhat.Hmm.from_parameters([0.5, 0.3, 0.2], TRANSITIONS, missing=True, **one)
+        half = X.copy()
+        half[:, 1] = np.nan
+        expected = marginal.score(X[:, :1], LENGTHS)
+        assert soft.score(half, LENGTHS) == pytest.approx(expected, rel=1e-12)
+    # One step of EM: every column has the rows that are known.
+    step = soft.set_params(warm_start=True, max_iter=1, tol=0.0, least_variance=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        step.fit(X, LENGTHS)
+    if name == "categorical":
+        counts = np.array([gamma[X[:, 0] == v].sum(axis=0) for v in range(3)]).T
+        np.testing.assert_allclose(step.emissionprob_, counts / counts.sum(axis=1, keepdims=True), atol=1e-10)
+        return
+    for d in range(2):
+        rows = ~missing[:, d]
+        weights, values = gamma[rows], X[rows, d]
+        means = weights.T @ values / weights.sum(axis=0)
+        ours = step.means_ if name == "gaussian" else step.rates_
+        np.testing.assert_allclose(ours[:, d], means, atol=1e-9)
+        if name == "gaussian":
+            squares = (weights * (values[:, None] - means[None]) ** 2).sum(axis=0) / weights.sum(axis=0)
+            np.testing.assert_allclose(step.covars_[:, d], squares, atol=1e-9)
+
+
 def test_missing_values_symbols_and_the_chain() -> None:
     X = np.array([[1.0, 2.0], [np.nan, 2.1], [5.0, 6.0], [5.2, np.nan], [np.nan, np.nan]])
     with pytest.raises(zhat.InputError, match="row 1, column 0 is NaN"):

@@ -50,6 +50,8 @@ def test_probabilities_agree_with_all_sequences(context):
         assert math.isclose(table[place, tag], total, abs_tol=1e-9)
     marginals = tagger.predict_marginals([sentence])[0]
     assert marginals[0]["DT"] == table[0, 0]
+    assert tagger.predict_marginals_single(sentence) == marginals
+    assert [set(token) for token in marginals] == [set(tagger.classes_)] * 3
 
 
 def test_attributes_as_python_crfsuite_reads_them():

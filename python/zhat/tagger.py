@@ -454,6 +454,10 @@ class Tagger(Estimator):
             for table in self._tables(array_like(X), known)
         ]
 
+    def predict_marginals_single(self, xseq: Sequence[Token]) -> list[dict[str, float]]:
+        """The probability of every tag of every token of one sentence."""
+        return self.predict_marginals([xseq])[0]
+
     @overload
     def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]: ...
     @overload

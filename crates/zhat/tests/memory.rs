@@ -11,6 +11,9 @@ use std::time::Duration;
 use counting::{alone, measured};
 use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::dynamic::ForwardBackward;
+use zhat::learn::tag::{
+    Corpus, Examples, Learning, ReadOptions, Stream, TagOptimizer, Template, train, train_file,
+};
 use zhat::model::generate::{self, GraphShape, Grid};
 use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
 use zhat::query::{Differentiable, Operation};
@@ -181,4 +184,52 @@ fn checkpoints_reduce_memory_for_segments() {
     let (log_z, peak) = measured(|| ForwardBackward::default().log_partition(&model, &run));
     log_z.unwrap();
     assert!(peak < steps * row / 2, "{peak}");
+}
+
+/// The same sentences once and ten times, read in blocks: the peak does not depend on the length of the file.
+#[test]
+fn memory_of_training_on_a_file_does_not_grow_with_the_file() {
+    let _turn = alone();
+    let mut sentences = String::new();
+    for sentence in 0..1000usize {
+        for token in 0..8usize {
+            let at = sentence * 8 + token;
+            sentences += &format!("T{}", at * at % 5);
+            (0..10).for_each(|k| sentences += &format!("\ta{k}={}", (at * (k + 3) + at / 7) % 50));
+            sentences.push('\n');
+        }
+        sentences.push('\n');
+    }
+    let folder = std::env::temp_dir().join(format!("zhat-memory-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |copies: usize| folder.join(format!("{copies}.crfsuite"));
+    [1, 10].iter().for_each(|&copies| std::fs::write(path(copies), sentences.repeat(copies)).unwrap());
+    let bytes = 10 * sentences.len();
+    drop(sentences);
+    let (template, options) = (Template::parse("attributes").unwrap(), ReadOptions::default());
+    let how = Learning::default().optimizer(TagOptimizer::Sgd).rate(0.05).iterations(2).delta(0.0);
+    let run = Run::default().with_threads(1);
+    run.install(|| ());
+    for (l1, hash_bits) in [(0.0, None), (0.1, None), (0.0, Some(12))] {
+        let how = how.l1(l1);
+        let peak = |copies: usize| {
+            let stream = Stream::new(&path(copies), options.clone(), 1 << 15).unwrap();
+            let (tagger, peak) = measured(|| {
+                train_file(&stream, &template, hash_bits, &how, None, None, &run, &mut |_| Ok(true))
+            });
+            assert_eq!(tagger.unwrap().training().sentences, 1000 * copies);
+            peak
+        };
+        let (one, ten) = (peak(1), peak(10));
+        assert!(ten < one + one / 20, "l1 {l1}, {hash_bits:?}: {one} and {ten} bytes");
+        assert!(ten < bytes / 2, "l1 {l1}, {hash_bits:?}: {ten} bytes for a file of {bytes}");
+    }
+    // All of it in memory takes more than the file.
+    let (tagger, peak) = measured(|| {
+        let examples = Examples::of(&Corpus::read(&path(10), &options)?, &template, None)?;
+        train(examples, &how.iterations(1), None, None, &run, &mut |_| Ok(true))
+    });
+    tagger.unwrap();
+    assert!(peak > bytes, "{peak} bytes for a file of {bytes}");
+    std::fs::remove_dir_all(folder).unwrap();
 }

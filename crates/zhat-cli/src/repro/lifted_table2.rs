@@ -12,9 +12,13 @@ use zhat::{Error, Result};
 use super::{Setting, header, line, short};
 use crate::output;
 
+/// The number of sentences of every part with `--quick`.
+const QUICK: usize = 1000;
+
 /// The corpora of one column of tags.
 struct Treebank {
-    folder: PathBuf,
+    /// The text of the training corpus.
+    text: String,
     options: ReadOptions,
     train: Corpus,
     dev: Corpus,
@@ -22,16 +26,26 @@ struct Treebank {
 }
 
 impl Treebank {
-    fn open(column: &str) -> Result<Self> {
+    fn open(column: &str, quick: bool) -> Result<Self> {
         let folder = std::env::var_os("ZHAT_DATA").map(PathBuf::from).ok_or_else(|| {
             let message = "is not set: it must name a folder with data/ud-ewt/en_ewt-ud-train.conllu, en_ewt-ud-dev.conllu and en_ewt-ud-test.conllu";
             Error::argument("ZHAT_DATA", message)
         })?;
         let folder = folder.join("data/ud-ewt");
         let options = ReadOptions::default().column(Some(column.into()));
-        let read = |part: &str| Corpus::read(&folder.join(format!("en_ewt-ud-{part}.conllu")), &options);
-        let (train, dev, test) = (read("train")?, read("dev")?, read("test")?);
-        Ok(Treebank { folder, options, train, dev, test })
+        let read = |part: &str| -> Result<(String, Corpus)> {
+            let path = folder.join(format!("en_ewt-ud-{part}.conllu"));
+            let mut text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+            if quick {
+                let ends = text.match_indices("\n\n").map(|(at, end)| at + end.len());
+                text.truncate(ends.take(QUICK).last().unwrap_or(text.len()));
+            }
+            let corpus = Corpus::parse(text.clone(), &path.display().to_string(), &options)?;
+            Ok((text, corpus))
+        };
+        let (text, train) = read("train")?;
+        let (dev, test) = (read("dev")?.1, read("test")?.1);
+        Ok(Treebank { text, options, train, dev, test })
     }
 }
 
@@ -76,9 +90,11 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let how = Training::default();
     let how = if setting.quick { how.iterations(10).certifying(5) } else { how };
     for column in columns {
-        let treebank = Treebank::open(column)?;
+        let treebank = Treebank::open(column, setting.quick)?;
+        let part =
+            if setting.quick { format!(", at most {QUICK} sentences per part") } else { String::new() };
         output::print(&format!(
-            "English-EWT, {}: {} training tokens, {} test tokens. Accuracy on the test corpus in percent, in total and on words that the training corpus does \
+            "English-EWT, {}{part}: {} training tokens, {} test tokens. Accuracy on the test corpus in percent, in total and on words that the training corpus does \
              not have; certified log-likelihood of the training corpus in nats per token by each bound. The paper has the Penn Treebank, whose tags are not free.\n\n{}",
             column.to_uppercase(),
             treebank.train.tokens(),
@@ -109,9 +125,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
 /// The time of a step for the training corpus and for ten copies of it.
 fn cost(setting: &Setting<'_>) -> Result<()> {
     const STEPS: usize = 8;
-    let treebank = Treebank::open("upos")?;
-    let path = treebank.folder.join("en_ewt-ud-train.conllu");
-    let text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+    let treebank = Treebank::open("upos", setting.quick)?;
     output::print(&format!(
         "Time of one training step, UPOS, K = L = 1.\n\n{}",
         header(&[
@@ -123,7 +137,7 @@ fn cost(setting: &Setting<'_>) -> Result<()> {
         ])
     ))?;
     for (name, copies) in [("English-EWT", 1), ("ten copies", 10)] {
-        let corpus = Corpus::parse(text.repeat(copies), "copies.conllu", &treebank.options)?;
+        let corpus = Corpus::parse(treebank.text.repeat(copies), "copies.conllu", &treebank.options)?;
         // The vocabulary must not depend on the number of copies.
         let how = Training::default().min_count(1).iterations(STEPS).certifying(0);
         let started = Instant::now();

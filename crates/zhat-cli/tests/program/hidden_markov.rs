@@ -1,6 +1,6 @@
 //! `zhat fit --kind hmm`: checkpoints, comparison of numbers of states, forecasts, warnings and bad input.
 
-use crate::support::Folder;
+use crate::support::{Folder, gz, zst};
 
 /// Sequences of two columns that move between two levels.
 fn table(sequences: usize, steps: usize) -> String {
@@ -47,6 +47,42 @@ fn a_killed_run_resumes_to_the_same_bits() {
         let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         assert!(read(&model) == read(&whole), "{own}");
     }
+}
+
+#[test]
+fn tables_are_plain_compressed_or_stdin() {
+    let folder = Folder::new("hmm-compressed");
+    let text = table(3, 2000);
+    let fit = ["--kind", "hmm", "--states", "2", "--iterations", "4", "--seed", "1", "-o", "m.zhat"];
+    let mut found = Vec::new();
+    for (name, bytes) in [
+        ("t.csv", text.clone().into_bytes()),
+        ("t.csv.gz", gz(text.as_bytes())),
+        ("t.csv.zst", zst(text.as_bytes())),
+    ] {
+        std::fs::write(folder.path().join(name), &bytes).unwrap();
+        for input in [name, "-"] {
+            let run = |line: &[&str]| {
+                let ran = match input {
+                    "-" => folder.run_with_input(line, &bytes),
+                    _ => folder.run(line),
+                };
+                assert_eq!(ran.status(), 0, "{name}, {input}: {}", ran.stderr());
+                ran.stdout()
+            };
+            run(&[&["fit", input], &fit[..]].concat());
+            let model = std::fs::read(folder.path().join("m.zhat")).unwrap();
+            let scores = run(&["score", "m.zhat", "--input", input, "--json"]);
+            let scores: serde_json::Value = serde_json::from_str(&scores).unwrap();
+            found.push((model, number(&scores["log_likelihood"])));
+        }
+    }
+    assert_eq!(found.len(), 6);
+    assert!(found.iter().all(|one| *one == found[0]));
+    // A file that is cut off is refused.
+    std::fs::write(folder.path().join("cut.csv.zst"), &zst(text.as_bytes())[..20_000]).unwrap();
+    let ran = folder.run(&["score", "m.zhat", "--input", "cut.csv.zst"]);
+    assert!(ran.status() == 2 && ran.stderr().contains("cut.csv.zst"), "{} {}", ran.status(), ran.stderr());
 }
 
 #[test]

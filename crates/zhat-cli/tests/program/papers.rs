@@ -42,3 +42,79 @@ fn table_2_has_the_errors_on_trees_beside_those_of_the_paper() {
         assert!(threshold.iter().all(|cell| ours(cell) < 1e-20), "{threshold:?}");
     }
 }
+
+/// Every sentence of `word_TAG` as CoNLL-U with the same universal tags.
+fn conllu(text: &str) -> String {
+    let sentence = |line: &str| -> String {
+        let tokens = line.split(' ').enumerate().map(|(at, token)| {
+            let (word, tag) = token.rsplit_once('_').unwrap();
+            format!("{}\t{word}\t_\t{tag}\t{tag}\t_\t_\t_\t_\t_\n", at + 1)
+        });
+        tokens.collect::<String>() + "\n"
+    };
+    text.lines().map(sentence).collect()
+}
+
+#[test]
+fn tagging_of_table_2_on_a_small_treebank() {
+    let folder = Folder::new("repro-lifted-table2");
+    let refused = folder.command(&["repro", "lifted-table2"]).env_remove("ZHAT_DATA").output().unwrap();
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("ZHAT_DATA") && message.contains("en_ewt-ud-train.conllu"), "{message}");
+    let train = "the_DET old_ADJ dog_NOUN barks_VERB\na_DET small_ADJ cat_NOUN sleeps_VERB\nthe_DET cat_NOUN sees_VERB a_DET dog_NOUN\n\
+        dogs_NOUN bark_VERB\ncats_NOUN sleep_VERB\nshe_PRON sees_VERB the_DET old_ADJ cat_NOUN\n";
+    let test = "the_DET small_ADJ dog_NOUN sees_VERB a_DET bird_NOUN\nshe_PRON sleeps_VERB\n";
+    let data = folder.path().join("data/ud-ewt");
+    std::fs::create_dir_all(&data).unwrap();
+    // 1,200 training sentences, of which --quick takes 1,000: 166 times all six and four more.
+    let parts = [("train", train.repeat(200)), ("dev", train.to_owned()), ("test", test.to_owned())];
+    for (part, text) in parts {
+        std::fs::write(data.join(format!("en_ewt-ud-{part}.conllu")), conllu(&text)).unwrap();
+    }
+    let mut command = folder.command(&["repro", "lifted-table2", "--quick", "--threads", "1"]);
+    let ran = command.env("ZHAT_DATA", folder.path()).output().unwrap();
+    let told = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let count = |text: &str, lines: usize| -> usize {
+        text.lines().take(lines).map(|line| line.split(' ').count()).sum()
+    };
+    let (training, tested) = (166 * count(train, 6) + count(train, 4), count(test, 2));
+    let first = format!(
+        "English-EWT, UPOS, at most 1000 sentences per part: {training} training tokens, {tested} test tokens."
+    );
+    assert!(told.starts_with(&first), "{told}");
+    let cells = |name: &str| -> Vec<&str> {
+        let row = told.lines().find(|line| line.starts_with(&format!("| {name} |")));
+        row.unwrap_or_else(|| panic!("{name}: {told}")).split('|').map(str::trim).skip(2).collect()
+    };
+    let number = |cell: &str| -> f64 { cell.parse().unwrap_or_else(|_| panic!("{cell}: {told}")) };
+    for name in [
+        "HMM, order 1",
+        "joint, K = 1, L = 1",
+        "joint, K = 1, L = 3, exact",
+        "joint, K = 1, L = 3, cover",
+        "joint, K = 1, L = 3, star",
+    ] {
+        let own = cells(name);
+        // Eight words, of which one is not in the training corpus.
+        let right = number(own[0]) / 100.0 * tested as f64;
+        assert!(
+            (right - right.round()).abs() < 1e-3 && (6.0..=8.0).contains(&right.round()),
+            "{name}: {own:?}"
+        );
+        assert!(["0.00", "100.00"].contains(&own[1]), "{name}: {own:?}");
+        if name.starts_with("joint") {
+            // A lower bound is not above the log-likelihood; the last digits are rounded down.
+            let [exact, cover, star] = [own[2], own[3], own[4]].map(number);
+            assert!(exact < 0.0 && cover <= exact + 1e-9 && star <= exact + 1e-9, "{name}: {own:?}");
+            if name.ends_with("L = 1") {
+                assert!(exact - cover < 2e-4 && exact - star < 2e-4, "{name}: {own:?}");
+            }
+        }
+    }
+    assert_eq!((cells("paper: HMM")[1], cells("paper: lifted")[1]), ("65.4", "76.0"));
+    // The different counts, and with them the cost of a step, do not grow with the corpus.
+    let (one, ten) = (cells("English-EWT"), cells("ten copies"));
+    assert_eq!([number(one[0]), number(ten[0])], [training as f64, 10.0 * training as f64]);
+    assert!(one[1] == ten[1] && number(one[1]) > 10.0, "{one:?} {ten:?}");
+}

@@ -1,10 +1,8 @@
 //! `zhat tag`: training, prediction and evaluation on every format, and bad input.
 
-use std::io::Write;
-
 use serde_json::json;
 
-use crate::support::Folder;
+use crate::support::{Folder, gz, zst};
 
 const TRAIN: &str = "the_DT old_JJ dog_NN barks_VBZ\na_DT small_JJ cat_NN sleeps_VBZ\ndogs_NNS bark_VBP\n\
     the_DT cat_NN sees_VBZ a_DT dog_NN\ncats_NNS sleep_VBP\n";
@@ -60,19 +58,30 @@ fn every_format_is_tagged_and_written_back() {
         let found = folder.json(&[&["tag", "eval", "f.zhat", name][..], &more].concat());
         assert_eq!(found["accuracy"], 1.0, "{name}");
     }
-    let file = std::fs::File::create(folder.path().join("train.txt.gz")).unwrap();
-    let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
-    gz.write_all(TRAIN.as_bytes()).unwrap();
-    gz.finish().unwrap();
+    let (first, rest) = TRAIN.split_at(TRAIN.find("dogs").unwrap());
+    // Two frames, as of two files one after the other.
+    let frames = [zst(first.as_bytes()), zst(rest.as_bytes())].concat();
+    for (name, bytes) in [("train.txt.gz", gz(TRAIN.as_bytes())), ("train.txt.zst", frames)] {
+        std::fs::write(folder.path().join(name), &bytes).unwrap();
+        assert_eq!(folder.ok(&["tag", "predict", "m.zhat", name]), TRAIN, "{name}");
+        assert_eq!(folder.json(&["tag", "eval", "m.zhat", name])["tokens"], 17, "{name}");
+        assert_eq!(
+            folder.run_with_input(&["tag", "predict", "m.zhat", "-"], &bytes).stdout(),
+            TRAIN,
+            "{name}"
+        );
+    }
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
     for optimizer in ["lbfgs", "sgd"] {
-        for name in ["train.txt", "train.txt.gz"] {
+        for name in ["train.txt", "train.txt.gz", "train.txt.zst"] {
             let output = format!("{name}.zhat");
             let line =
                 format!("tag train {name} --l2 0.01 --optimizer {optimizer} --iterations 30 -o {output}");
             folder.ok(&line.split(' ').collect::<Vec<_>>());
         }
-        assert!(read("train.txt.zhat") == read("train.txt.gz.zhat"), "{optimizer}");
+        for name in ["train.txt.gz.zhat", "train.txt.zst.zhat"] {
+            assert!(read("train.txt.zhat") == read(name), "{optimizer}, {name}");
+        }
     }
 }
 

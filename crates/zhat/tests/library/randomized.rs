@@ -88,20 +88,38 @@ fn assert_mean_one(name: &str, ratios: &[f64]) {
     assert!(z.abs() < 6.0, "{name}: mean {mean}, z = {z}");
 }
 
+/// A chain of 4 positions and 8 states; one with zeros is drawn until it has several paths.
+fn chain_with_paths(form: &str, scores: &str, block: u64) -> Chain<f64> {
+    for attempt in 0..10_000 {
+        let mut random = Streams::new(8, "unbiased").block(block + 2 * attempt);
+        let chain: Chain<f64> = sized_chain(&mut random, form, scores, [1, 4, 8]);
+        if scores != "zeros" {
+            return chain;
+        }
+        // Most chains have no path at all, which is found out without enumeration.
+        let some = ForwardBackward::default().log_partition(&chain, &Run::default()).is_ok();
+        if some && chain.lengths()[0] > 1 {
+            let paths = Listed::states(&chain, 0);
+            let paths = paths.iter().filter(|path| chain.score(0, path) > f64::NEG_INFINITY).count();
+            if paths >= 5 {
+                return chain;
+            }
+        }
+    }
+    panic!("{form}, {scores}: no chain has several paths");
+}
+
 #[test]
 fn estimates_are_unbiased_for_every_proposal() {
+    // The number of cases of each form with zeros whose estimates differ.
+    let mut varied = [0; RANDOMIZED_FORMS.len()];
     for (k, scores) in ["plain", "zeros"].into_iter().enumerate() {
-        for (form, &proposal) in PROPOSALS.iter().enumerate() {
-            for selection in [Selection::Threshold, Selection::Draws] {
-                // Low-rank factors with many zeros leave no path.
-                let forms = if scores == "zeros" { 4 } else { RANDOMIZED_FORMS.len() };
-                let form = RANDOMIZED_FORMS[(form + k) % forms];
-                let mut random = Streams::new(8, "unbiased").block(k as u64);
-                let chain: Chain<f64> = sized_chain(&mut random, form, scores, [1, 4, 8]);
-                let want = chain.log_partition(0);
-                if want == f64::NEG_INFINITY {
-                    panic!("the chain is of no use");
-                }
+        for (number, &proposal) in PROPOSALS.iter().enumerate() {
+            for (turn, selection) in [Selection::Threshold, Selection::Draws].into_iter().enumerate() {
+                let at = (number + k + 3 * k * turn) % RANDOMIZED_FORMS.len();
+                let form = RANDOMIZED_FORMS[at];
+                let chain = chain_with_paths(form, scores, k as u64);
+                let want = Listed::log_partition(&chain, 0);
                 let method = method(&chain, 3, proposal, selection).replicates(300);
                 // Several seeds, because all replicates of a run share one backward pass.
                 let mut ratios = Vec::new();
@@ -110,9 +128,13 @@ fn estimates_are_unbiased_for_every_proposal() {
                     ratios.extend(choice.log_estimates(0).iter().map(|log| (log - want).exp()));
                 }
                 assert_mean_one(&format!("{form} {scores} {proposal:?} {selection:?}"), &ratios);
+                if scores == "zeros" {
+                    varied[at] += usize::from(ratios.iter().any(|x| (x - 1.0).abs() > 1e-6));
+                }
             }
         }
     }
+    assert!(varied.iter().all(|&cases| cases > 0), "{varied:?}");
 }
 
 #[test]

@@ -8,9 +8,10 @@ use zhat::query::{ChainGradient, TransitionGradient};
 use zhat::query::{
     Differentiable, Divergence, Entropy, FactorMarginals, KBest, Map, Marginals, Operation, Sample,
 };
+use zhat::random::Streams;
 use zhat::{Error, LogPartition, Model, Real, Run};
 
-use crate::support::sequences::{close, methods};
+use crate::support::sequences::{close, methods, pattern};
 
 /// The chain with the same transitions in a table for each step.
 fn dense<F: Real>(chain: &Chain<F>) -> Chain<F> {
@@ -212,4 +213,60 @@ fn the_summary_names_isolated_states() {
     let chain: Model = Chain::crf(20, vec![0.0; 40].into(), vec![2], transitions).unwrap().into();
     let text = format!("{:?}", chain.summary());
     assert!(text.contains("19 of the 20 states: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"), "{text}");
+}
+
+/// Random patterns with transitions of probability 0, against sets that grow until nothing is added.
+#[test]
+fn the_summary_names_the_states_of_no_path() {
+    let mut random = Streams::new(17, "paths of patterns").block(0);
+    let (states, impossible) = (7, f64::NEG_INFINITY);
+    let (mut cut, mut whole) = (0, 0);
+    for case in 0..300 {
+        let pattern = pattern(&mut random, states);
+        let (steps, per_step) = (3, case % 2 == 0);
+        let tables = if per_step { steps - 1 } else { 1 };
+        let mut scores = |count: usize, share: f64| -> Vec<f64> {
+            (0..count).map(|_| if random.uniform() < share { impossible } else { random.normal() }).collect()
+        };
+        let values = scores(tables * pattern.len(), 0.7);
+        let (start, end) = (scores(states, 0.8), scores(states, 0.8));
+        let starts = |state: usize| start[state] > impossible;
+        let ends = |state: usize| case % 3 > 0 || end[state] > impossible;
+        let open = |i: usize, j: usize| {
+            let entry = pattern.entry(i, j);
+            entry.is_some_and(|e| (0..tables).any(|t| values[t * pattern.len() + e] > impossible))
+        };
+        let (mut from, mut to): (Vec<bool>, Vec<bool>) =
+            ((0..states).map(starts).collect(), (0..states).map(ends).collect());
+        for _ in 0..states {
+            for i in 0..states {
+                for j in (0..states).filter(|&j| open(i, j)) {
+                    from[j] |= from[i];
+                    to[i] |= to[j];
+                }
+            }
+        }
+        let transitions =
+            Transitions::Sparse { pattern: pattern.clone(), values: values.clone().into(), per_step };
+        let emissions = vec![0.0; steps * states];
+        let chain = Chain::new(start.clone().into(), emissions.into(), vec![steps], transitions).unwrap();
+        let chain = if case % 3 > 0 { chain } else { chain.with_end(end.clone().into()).unwrap() };
+        let text = format!("{:?}", Model::from(chain).summary());
+        for (what, reached) in
+            [("no path from the start leads to", &from), ("no path to the end leaves", &to)]
+        {
+            let lost: Vec<String> =
+                (0..states).filter(|&state| !reached[state]).map(|state| state.to_string()).collect();
+            if lost.is_empty() {
+                assert!(!text.contains(what), "case {case}: {text}");
+                whole += 1;
+                continue;
+            }
+            let line = format!("{what} {} of the {states} states: {}", lost.len(), lost.join(", "));
+            let found = text.find(&line).map(|at| text[at + line.len()..].chars().next());
+            assert!(matches!(found, Some(Some(';' | '"'))), "case {case}: {line}: {text}");
+            cut += 1;
+        }
+    }
+    assert!(cut > 100 && whole > 100, "{cut} {whole}");
 }

@@ -1,6 +1,7 @@
 //! Helpers that run the program and parse its output.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +42,7 @@ impl Folder {
     }
 
     /// Runs the program with this text as its stdin.
-    pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+    pub fn run_with_input(&self, args: &[&str], input: impl AsRef<[u8]>) -> Ran {
         let file = self.0.join(".stdin");
         std::fs::write(&file, input).unwrap();
         Ran(self.command(args).stdin(std::fs::File::open(file).unwrap()).output().unwrap())
@@ -82,6 +83,26 @@ impl Ran {
     pub fn stderr(&self) -> String {
         String::from_utf8(self.0.stderr.clone()).unwrap()
     }
+}
+
+/// The bytes as a .gz file.
+pub fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(bytes).unwrap();
+    out.finish().unwrap()
+}
+
+/// The bytes as a .zst file of one frame with uncompressed blocks (RFC 8878).
+pub fn zst(bytes: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    frame.extend((bytes.len() as u32).to_le_bytes());
+    let mut blocks = bytes.chunks(1 << 16).peekable();
+    while let Some(block) = blocks.next() {
+        let header = (block.len() as u32) << 3 | u32::from(blocks.peek().is_none());
+        frame.extend(&header.to_le_bytes()[..3]);
+        frame.extend(block);
+    }
+    frame
 }
 
 /// Sprinkler network with numbered states: cloudy, sprinkler, rain, wet.

@@ -3,6 +3,7 @@
 mod descent;
 mod durations;
 mod forecast;
+mod missing;
 mod passes;
 mod reading;
 mod training;

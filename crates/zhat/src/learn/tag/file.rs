@@ -3,7 +3,7 @@
 //! A tagger (kind `tagger`) has the tensors `parameters` (F64 \[n\]), `starts` (U64, the first parameter of every
 //! attribute and the end), `state_tags`, `pairs` \[p, 2\], `triples` \[q, 3\], and the names of the attributes and words:
 //! `attributes` and `words` are UTF-8 texts, eight bytes per U64, and `attribute_ends`, `word_ends` the ends of
-//! their strings; hashed attributes have `slots`. Its metadata `tags`, `options` and `training` are JSON. A checkpoint
+//! their strings; hashed attributes have `slots`. Attributes whose parameters are all 0 are not written. Its metadata `tags`, `options` and `training` are JSON. A checkpoint
 //! (kind `tagger-checkpoint`) has the vectors of the optimiser as tensors and the rest as JSON.
 
 use std::borrow::Cow;
@@ -145,16 +145,56 @@ fn integers(name: &'static str, shape: &[usize], numbers: impl Iterator<Item = u
     Tensor::integers(name, shape, numbers)
 }
 
-/// Writes a tagger; the same tagger gives the same bytes.
+/// The attributes of a tagger that have a parameter other than 0.
+struct Kept {
+    dense: usize,
+    starts: Vec<usize>,
+    state_tags: Vec<u16>,
+    parameters: Vec<f64>,
+    names: Names,
+}
+
+impl Kept {
+    fn of(tagger: &Tagger) -> Self {
+        let (design, parameters) = (tagger.design(), tagger.parameters());
+        let own = |attribute: usize| design.starts[attribute]..design.starts[attribute + 1];
+        let used = |&attribute: &usize| parameters[own(attribute)].iter().any(|value| *value != 0.0);
+        let attributes: Vec<usize> = (0..design.attributes()).filter(used).collect();
+        let dense = attributes.partition_point(|&attribute| attribute < design.dense);
+        let (mut starts, mut state_tags, mut values) = (vec![0], Vec::new(), Vec::new());
+        let mut new = vec![UNUSED; design.attributes()];
+        for (number, &attribute) in attributes.iter().enumerate() {
+            state_tags.extend_from_slice(&design.state_tags[own(attribute)]);
+            values.extend_from_slice(&parameters[own(attribute)]);
+            starts.push(state_tags.len());
+            new[attribute] = number as u32;
+        }
+        values.extend_from_slice(&parameters[design.state_tags.len()..]);
+        let names = match tagger.attribute_names() {
+            Names::Listed(names) => {
+                Names::Listed(attributes.iter().map(|&attribute| names.name(attribute as u32)).collect())
+            }
+            Names::Hashed { slots } => {
+                let number = |&slot: &u32| new.get(slot as usize).copied().unwrap_or(UNUSED);
+                Names::Hashed { slots: slots.iter().map(number).collect() }
+            }
+        };
+        Kept { dense, starts, state_tags, parameters: values, names }
+    }
+}
+
+/// Writes a tagger without the attributes whose parameters are all 0, which change no answer. The same tagger gives
+/// the same bytes.
 ///
 /// # Errors
 /// If `out` fails.
 pub fn write_tagger(tagger: &Tagger, out: &mut dyn Write) -> std::io::Result<()> {
     let design = tagger.design();
-    let hashed = matches!(tagger.attribute_names(), Names::Hashed { .. });
+    let kept = Kept::of(tagger);
+    let hashed = matches!(kept.names, Names::Hashed { .. });
     let parts = Parts {
         order: design.order,
-        dense: design.dense,
+        dense: kept.dense,
         template: tagger.template().map(|template| template.text().to_owned()),
         hashed,
         with_words: tagger.words().is_some(),
@@ -166,9 +206,9 @@ pub fn write_tagger(tagger: &Tagger, out: &mut dyn Write) -> std::io::Result<()>
     ];
     let wide = |tags: &[u16]| tags.iter().map(|&tag| usize::from(tag)).collect::<Vec<_>>();
     let mut tensors = vec![
-        Tensor::new("parameters", &[tagger.parameters().len()], tagger.parameters()),
-        integers("starts", &[design.starts.len()], design.starts.iter().copied()),
-        integers("state_tags", &[design.state_tags.len()], wide(&design.state_tags).into_iter()),
+        Tensor::new("parameters", &[kept.parameters.len()], kept.parameters.as_slice()),
+        integers("starts", &[kept.starts.len()], kept.starts.iter().copied()),
+        integers("state_tags", &[kept.state_tags.len()], wide(&kept.state_tags).into_iter()),
         integers("pairs", &[design.pairs.len(), 2], wide(design.pairs.as_flattened()).into_iter()),
         integers("triples", &[design.triples.len(), 3], wide(design.triples.as_flattened()).into_iter()),
     ];
@@ -177,13 +217,13 @@ pub fn write_tagger(tagger: &Tagger, out: &mut dyn Write) -> std::io::Result<()>
         tensors.push(Tensor::integers(name, &[packed.len()], packed.into_iter().map(|eight| eight as usize)));
         tensors.push(Tensor::integers(ends, &[all.len()], all.into_iter().map(|end| end as usize)));
     };
-    if let Names::Listed(names) = tagger.attribute_names() {
+    if let Names::Listed(names) = &kept.names {
         put(names, "attributes", "attribute_ends");
     }
     if let Some(words) = tagger.words() {
         put(words, "words", "word_ends");
     }
-    if let Names::Hashed { slots } = tagger.attribute_names() {
+    if let Names::Hashed { slots } = &kept.names {
         tensors.push(integers("slots", &[slots.len()], slots.iter().map(|&slot| slot as usize)));
     }
     TensorFile::new(KIND, texts, tensors).write(out)

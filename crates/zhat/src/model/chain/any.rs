@@ -141,39 +141,64 @@ pub(in crate::model) fn sequence_summary<F: Precision>(
         }
         None => match pattern {
             None => summary.line("transitions", form),
-            Some(pattern) => pattern_summary(summary.figure("entries", pattern.len()), form, pattern),
+            Some(pattern) => pattern_summary(summary.figure("entries", pattern.len()), form, pattern, chain),
         },
     };
     summary.line("numbers", format!("{values}, {zeros} of them zero, {}", units::bytes(bytes as f64)))
 }
 
-/// Most isolated states that a summary lists.
+/// The number of states that a warning of a summary lists.
 const LISTED: usize = 10;
 
-/// The size of a pattern, and the states that it isolates.
-fn pattern_summary(summary: Summary, form: &str, pattern: &Pattern) -> Summary {
+/// The size of a pattern, and the states that no sequence, or only the first or last position of one, can have.
+fn pattern_summary<F: Precision>(
+    summary: Summary,
+    form: &str,
+    pattern: &Pattern,
+    chain: &Chain<F>,
+) -> Summary {
     let (entries, states) = (pattern.len(), pattern.states());
     let each = (10.0 * entries as f64 / states as f64).round() / 10.0;
     let summary = summary.line("transitions", format!("{form}, {entries} entries, {each} per state"));
+    // An entry is open if its score is above −∞ at some step.
+    let mut open = vec![false; entries];
+    if let Transitions::Sparse { values, .. } = chain.transitions() {
+        for table in values.chunks_exact(entries.max(1)) {
+            open.iter_mut().zip(table).for_each(|(open, value)| *open |= possible(*value));
+        }
+    }
+    let starts = (0..states).filter(|&state| possible(chain.start()[state]));
+    let ends = (0..states).filter(|&state| chain.end().is_none_or(|end| possible(end[state])));
+    let from_start = pattern.reached(starts, false, |entry| open[entry]);
+    let to_end = pattern.reached(ends, true, |entry| open[entry]);
+    let none = |reached: &[bool]| (0..states).filter(|&state| !reached[state]).collect::<Vec<_>>();
     let [unreached, unleft] = pattern.isolated();
-    let list = |found: &[usize]| {
+    let rest = |isolated: Vec<usize>, reached: &[bool]| {
+        isolated.into_iter().filter(|&state| reached[state]).collect::<Vec<_>>()
+    };
+    let warnings: Vec<String> = [
+        ("no path from the start leads to", none(&from_start)),
+        ("no path to the end leaves", none(&to_end)),
+        ("no transition leads to", rest(unreached, &from_start)),
+        ("no transition leaves", rest(unleft, &to_end)),
+    ]
+    .into_iter()
+    .filter(|(_, found)| !found.is_empty())
+    .map(|(what, found)| {
         let shown: Vec<String> = found.iter().take(LISTED).map(usize::to_string).collect();
         let more = if found.len() > LISTED { ", …" } else { "" };
-        format!("{}{more}", shown.join(", "))
-    };
-    let mut warnings = Vec::new();
-    if !unreached.is_empty() {
-        let count = unreached.len();
-        warnings.push(format!("no transition leads to {count} of the {states} states: {}", list(&unreached)));
-    }
-    if !unleft.is_empty() {
-        let count = unleft.len();
-        warnings.push(format!("no transition leaves {count} of the {states} states: {}", list(&unleft)));
-    }
+        format!("{what} {} of the {states} states: {}{more}", found.len(), shown.join(", "))
+    })
+    .collect();
     match warnings.is_empty() {
         true => summary,
         false => summary.line("warning", warnings.join("; ")),
     }
+}
+
+/// Whether a score is above −∞.
+fn possible<F: Real>(score: F) -> bool {
+    score.to_f64() > f64::NEG_INFINITY
 }
 
 /// Reads a chain in the precision of its emissions.

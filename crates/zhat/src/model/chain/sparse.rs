@@ -175,6 +175,35 @@ impl Pattern {
         12 * self.len() + 16 * self.0.starts.len()
     }
 
+    /// Whether there is a path of open entries, of any length, from one of these states to each state, or if `backward`
+    /// from each state to one of these. Time: linear in the number of entries.
+    pub(in crate::model) fn reached(
+        &self,
+        from: impl Iterator<Item = usize>,
+        backward: bool,
+        open: impl Fn(usize) -> bool,
+    ) -> Vec<bool> {
+        let mut reached = vec![false; self.states()];
+        let mut waiting: Vec<usize> = from.collect();
+        waiting.iter().for_each(|&state| reached[state] = true);
+        while let Some(state) = waiting.pop() {
+            let mut visit = |next: u32, entry: usize| {
+                let next = next as usize;
+                if !reached[next] && open(entry) {
+                    reached[next] = true;
+                    waiting.push(next);
+                }
+            };
+            if backward {
+                let (sources, entries) = self.column(state);
+                sources.iter().zip(entries).for_each(|(&source, &entry)| visit(source, entry as usize));
+            } else {
+                self.row(state).iter().zip(self.0.starts[state]..).for_each(|(&to, entry)| visit(to, entry));
+            }
+        }
+        reached
+    }
+
     /// The states that no transition leads to and those that none leaves.
     pub(in crate::model) fn isolated(&self) -> [Vec<usize>; 2] {
         [&self.0.column_starts, &self.0.starts].map(|starts| {

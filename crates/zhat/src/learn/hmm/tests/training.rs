@@ -129,9 +129,17 @@ fn a_resumed_run_gives_the_same_bits() {
         } else {
             data
         };
-        for batch in [0, 1] {
-            let how =
-                Learning::default().starts(2).iterations(6).tolerance(1e-4).batch(batch).least_variance(0.01);
+        use DurationForm::{Free, Geometric, NegativeBinomial};
+        for (form, batch) in [
+            (Geometric, 0),
+            (Geometric, 1),
+            (Free, 0),
+            (Free, 1),
+            (NegativeBinomial, 0),
+            (NegativeBinomial, 1),
+        ] {
+            let how = Learning::default().starts(2).iterations(6).tolerance(1e-4).least_variance(0.01);
+            let how = how.batch(batch).durations(form).max_duration(4);
             let mut steps = 0;
             let whole = train(&data, 2, family, &how, None, None, &run(), &mut |_| {
                 steps += 1;
@@ -150,7 +158,8 @@ fn a_resumed_run_gives_the_same_bits() {
                 let from = read_hmm_checkpoint(&path).unwrap();
                 let resumed =
                     train(&data, 2, family, &how, None, Some(from), &run(), &mut |_| Ok(true)).unwrap();
-                assert_eq!(whole, resumed, "case {case}, batch {batch}, stopped after {stop} of {steps}");
+                let name = format!("case {case}, {form:?}, batch {batch}");
+                assert_eq!(whole, resumed, "{name}, stopped after {stop} of {steps}");
             }
         }
     }

@@ -1,17 +1,26 @@
 //! Stochastic gradient descent with l1 and l2 penalties, one batch of sentences at a time.
 //!
-//! With N sentences, a batch of b and the step size η, θ ← prox(θ − η·∇), where ∇ is the sum of the gradients of
-//! −ln p over the batch and prox(x) = sgn(x)·(|x| − η·b·λ₁/N)₊ / (1 + 2·η·b·λ₂/N). Only parameters of the batch have
-//! a gradient. The penalties of all others are applied when they are needed: with P = Π 1/(1 + 2ηbλ₂/N) and C = Σ
-//! ηbλ₁/(N·P), a parameter stored as v = θ/P at C = c has the value sgn(v)·P·(|v| − (C − c))₊. Time per batch:
-//! the sums of its sentences and their attributes times tags. Memory: one number per parameter, two with l1.
+//! With N sentences, a batch of b and the step size η, let ∇ be the sum of the gradients of −ln p over the batch.
+//! Without l1, θ ← (θ − η·∇) / (1 + 2·η·b·λ₂/N). Only parameters of the batch have a gradient; the others are scaled
+//! when they are needed: θ = P·v with P = Π 1/(1 + 2ηbλ₂/N).
+//!
+//! With l1, the penalty is cumulative over an epoch. A parameter is θ = P·sgn(y)·(|y| − C)₊, where y is its value at the
+//! start of the epoch minus the sum of η·∇/P, and C = Σ ηbλ₁/(N·P). A penalty that finds nothing to take is kept for
+//! later steps, so the noise of single gradients does not move a parameter away from 0. An epoch has every sentence
+//! once. Once θ hardly changes within an epoch, y moves by a multiple of the gradient of the whole data, and
+//! a parameter that is 0 at the optimum is exactly 0 after every epoch. An epoch starts with C = 0: what was
+//! kept ends with the epoch, and the deviation from the gradient is at most the penalty of one epoch, which tends to 0 with η.
+//!
+//! Time per batch: the sums of its sentences and their attributes times tags. Memory: one number per parameter, two
+//! with l1.
 //!
 //! η = η₀/(1 + η₀·κ·t) after t sentences, with κ = 2λ₂/N, the curvature of the penalty, or 1/N without l2. Then θ
 //! converges to the minimum. The sentences of a batch are computed in parallel and applied in their order, so the
 //! bits do not depend on the number of threads.
 //!
-//! References: L. Bottou, *Large-scale machine learning with stochastic gradient descent*, COMPSTAT 2010. J. Duchi, Y.
-//! Singer, *Efficient online and batch learning using forward backward splitting*, JMLR 10 (2009).
+//! References: L. Bottou, *Large-scale machine learning with stochastic gradient descent*, COMPSTAT 2010. Y. Tsuruoka,
+//! J. Tsujii, S. Ananiadou, *Stochastic gradient descent training for L1-regularized log-linear models with cumulative
+//! penalty*, ACL 2009; its clipping of signed penalties gives the same θ.
 
 use super::super::examples::Numbered;
 use super::design::Design;
@@ -32,13 +41,17 @@ pub(super) struct Descent<'a> {
     l2: f64,
     /// N.
     sentences: f64,
-    /// v, as a table.
+    /// v = θ/P, as a table; with l1, up to date for the parameters of the batch.
     table: Vec<f64>,
-    /// c, as a table; empty without l1.
-    since: Vec<f64>,
+    /// y, as a table; empty without l1.
+    sums: Vec<f64>,
     /// θ of pairs and triples.
     transitions: Vec<f64>,
+    /// P·y of pairs and triples; empty without l1.
+    transition_sums: Vec<f64>,
+    /// P.
     scale: f64,
+    /// C.
     shift: f64,
     rate: f64,
     /// t.
@@ -62,8 +75,11 @@ impl<'a> Descent<'a> {
     ) -> Self {
         let mut table = vec![0.0; design.table()];
         design.expand(parameters, &mut table);
-        let since = vec![0.0; if how.l1 > 0.0 { table.len() } else { 0 }];
         let transitions = parameters[design.state_tags.len()..].to_vec();
+        let (sums, transition_sums) = match how.l1 > 0.0 {
+            true => (table.clone(), transitions.clone()),
+            false => (Vec::new(), Vec::new()),
+        };
         let works = (0..how.batch).map(|_| Work::new(design)).collect();
         Descent {
             design,
@@ -71,8 +87,9 @@ impl<'a> Descent<'a> {
             l2: how.l2,
             sentences: sentences as f64,
             table,
-            since,
+            sums,
             transitions,
+            transition_sums,
             scale: 1.0,
             shift: 0.0,
             rate,
@@ -87,15 +104,20 @@ impl<'a> Descent<'a> {
         8.0 * tables as f64 + how.batch as f64 * Work::bytes(design)
     }
 
-    /// Multiplies P into the parameters and applies all penalties.
+    /// Multiplies P into the table and the sums.
+    fn rescale(&mut self) {
+        let scale = self.scale;
+        self.table.iter_mut().chain(&mut self.sums).for_each(|x| *x *= scale);
+        self.shift *= scale;
+        self.scale = 1.0;
+    }
+
+    /// Applies all penalties to the table.
     fn settle(&mut self) {
-        let (scale, shift) = (self.scale, self.shift);
-        for (at, v) in self.table.iter_mut().enumerate() {
-            let by = self.since.get(at).map_or(0.0, |since| shift - since);
-            *v = scale * shrunk(*v, by);
+        self.rescale();
+        for (v, y) in self.table.iter_mut().zip(&self.sums) {
+            *v = shrunk(*y, self.shift);
         }
-        self.since.fill(0.0);
-        (self.scale, self.shift) = (1.0, 0.0);
     }
 
     /// The parameters.
@@ -128,16 +150,15 @@ impl<'a> Descent<'a> {
     fn sums(&mut self, data: &Numbered, batch: &[usize]) -> Result<(f64, Transitions)> {
         let (design, scale) = (self.design, self.scale);
         let (n, width) = (design.tags, design.width());
-        if !self.since.is_empty() {
+        if !self.sums.is_empty() {
             // The penalties of the parameters of the batch.
-            let (mut table, mut since) = (std::mem::take(&mut self.table), std::mem::take(&mut self.since));
+            let mut table = std::mem::take(&mut self.table);
             for token in batch.iter().flat_map(|&number| data.sentence(number)) {
                 self.parameters_of(data, token, |place, _, _| {
-                    table[place] = shrunk(table[place], self.shift - since[place]);
-                    since[place] = self.shift;
+                    table[place] = shrunk(self.sums[place], self.shift);
                 });
             }
-            (self.table, self.since) = (table, since);
+            self.table = table;
         }
         let (pairs, triples) = self.transitions.split_at(design.pairs.len());
         let transitions = Transitions::new(n, width, design.pair_table(pairs), design.triple_table(triples));
@@ -184,15 +205,17 @@ impl<'a> Descent<'a> {
         let (value, transitions) = self.sums(data, batch)?;
         let curvature = if self.l2 > 0.0 { 2.0 * self.l2 } else { 1.0 } / self.sentences;
         let step = self.rate / (1.0 + self.rate * curvature * self.seen as f64);
-        let (mut table, factor) = (std::mem::take(&mut self.table), step / self.scale);
+        let penalised = self.l1 > 0.0;
+        let moved = if penalised { &mut self.sums } else { &mut self.table };
+        let (mut moved, factor) = (std::mem::take(moved), step / self.scale);
         for (work, &number) in self.works.iter().zip(batch) {
             for (token, residual) in data.sentence(number).zip(work.marginals.chunks_exact(width)) {
                 self.parameters_of(data, token, |place, tag, weight| {
-                    table[place] -= factor * weight * residual[tag];
+                    moved[place] -= factor * weight * residual[tag];
                 });
             }
         }
-        self.table = table;
+        *(if penalised { &mut self.sums } else { &mut self.table }) = moved;
         let works: Vec<&Work> = self.works[..batch.len()].iter().collect();
         let (mut pairs, mut triples) = transitions.expected(&works, n, width);
         for &number in batch {
@@ -211,13 +234,18 @@ impl<'a> Descent<'a> {
             .triples
             .iter()
             .map(|&[a, b, c]| triples[(usize::from(a) * n + usize::from(b)) * width + usize::from(c)]);
-        for (x, slope) in self.transitions.iter_mut().zip(of_pairs.chain(of_triples)) {
-            *x = shrink * shrunk(*x - step * slope, less);
+        let moved = if penalised { &mut self.transition_sums } else { &mut self.transitions };
+        for (x, slope) in moved.iter_mut().zip(of_pairs.chain(of_triples)) {
+            *x = shrink * (*x - step * slope);
         }
         self.shift += less / self.scale;
         self.scale *= shrink;
+        let shift = self.scale * self.shift;
+        for (x, y) in self.transitions.iter_mut().zip(&self.transition_sums) {
+            *x = shrunk(*y, shift);
+        }
         if self.scale < SMALL {
-            self.settle();
+            self.rescale();
         }
         self.seen += batch.len() as u64;
         Ok(value)

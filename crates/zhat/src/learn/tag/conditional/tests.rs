@@ -368,6 +368,61 @@ fn files_keep_taggers_and_broken_files_are_errors() {
 }
 
 #[test]
+fn empty_attributes_are_left_out_of_files_and_the_answers_are_the_same_bits() {
+    let run = Run::default();
+    let mut draw = uniform(41);
+    let mut sentences = |count: usize| -> Corpus {
+        let mut text = String::new();
+        for _ in 0..count {
+            for _ in 0..4 {
+                let tag = (draw() * 3.0) as usize;
+                let weight = draw();
+                let noise = (draw() * 12.0) as usize;
+                text += &format!("T{tag}\town={tag}\tnoise={noise}:{weight}\tshape={}\n", tag * noise % 5);
+            }
+            text.push('\n');
+        }
+        Corpus::parse(text, "f", &ReadOptions::default()).unwrap()
+    };
+    let (data, new) = (sentences(60), sentences(20));
+    let template = Template::parse("attributes").unwrap();
+    for (bits, context, l1) in [(None, 1, 2.0), (None, 2, 2.0), (Some(6), 1, 2.0), (None, 1, 1e6)] {
+        let examples = Examples::of(&data, &template, bits).unwrap();
+        let how = Learning::default().l1(l1).l2(0.01).context(context);
+        let tagger = train(examples, &how, None, None, &run, &mut |_| Ok(true)).unwrap();
+        let design = tagger.design();
+        let left = (0..design.attributes())
+            .filter(|&a| {
+                tagger.parameters()[design.starts[a]..design.starts[a + 1]].iter().any(|x| *x != 0.0)
+            })
+            .count();
+        assert!(left < tagger.attributes() && (left > 2) == (l1 < 1e6), "{left} of {}", tagger.attributes());
+        let mut bytes = Vec::new();
+        write_tagger(&tagger, &mut bytes).unwrap();
+        let read = parse_tagger(&bytes, "m").unwrap();
+        assert_eq!(read.attributes(), left);
+        assert_eq!(read.top(usize::MAX).len(), tagger.top(usize::MAX).len());
+        if bits.is_none() {
+            assert_eq!(read.top(usize::MAX), tagger.top(usize::MAX));
+        }
+        for corpus in [&data, &new] {
+            let (a, b) = (tagger.inputs(corpus).unwrap(), read.inputs(corpus).unwrap());
+            assert!(b.numbered.items.len() < a.numbered.items.len());
+            assert_eq!(tagger.predict(&a, &run).unwrap(), read.predict(&b, &run).unwrap());
+            assert_eq!(
+                tagger.log_probabilities(&a, &run).unwrap(),
+                read.log_probabilities(&b, &run).unwrap()
+            );
+            assert_eq!(tagger.marginals(&a, false, &run).unwrap(), read.marginals(&b, false, &run).unwrap());
+        }
+        // Written again, the file is the same.
+        let mut again = Vec::new();
+        write_tagger(&read, &mut again).unwrap();
+        assert_eq!(again, bytes);
+    }
+}
+
+#[test]
 fn early_stopping_keeps_the_best_parameters() {
     let text = |seed: u64| {
         let mut draw = uniform(seed);

@@ -33,6 +33,66 @@ fn stochastic_gradients_reach_the_optimum_of_lbfgs() {
     }
 }
 
+/// 150 sentences of four tokens: `own=` has the tag, mostly, `noise…` has nothing to do with it, `id=` is rare.
+fn with_noise() -> Examples {
+    let mut draw = uniform(31);
+    let mut examples = Examples::new(None).unwrap();
+    for _ in 0..150 {
+        for _ in 0..4 {
+            let tag = (draw() * 3.0) as usize;
+            let shown = if draw() < 0.85 { tag } else { (draw() * 3.0) as usize };
+            let mut attributes = vec![format!("own={shown}"), format!("id={}", (draw() * 300.0) as usize)];
+            attributes.extend((0..3).map(|k| format!("noise{k}={}", (draw() * 5.0) as usize)));
+            examples.token(attributes.iter().map(|name| (name.as_str(), 1.0)), &format!("T{tag}")).unwrap();
+        }
+        examples.end_sentence();
+    }
+    examples
+}
+
+#[test]
+fn l1_empties_the_features_that_are_empty_at_the_optimum() {
+    let run = Run::default();
+    for (context, l2) in [(1, 0.0), (1, 0.3), (2, 0.3)] {
+        let mut counts = Vec::new();
+        for l1 in [0.5, 2.0, 8.0, 24.0] {
+            let name = format!("order {context}, l2 {l2}, l1 {l1}");
+            let how = Learning::default().context(context).l1(l1).l2(l2).delta(0.0);
+            let best = learned(&how.iterations(2000), with_noise());
+            let how = how.optimizer(TagOptimizer::Sgd).iterations(150);
+            let found = learned(&how, with_noise());
+            let (a, b) = (best.training().objective, found.training().objective);
+            assert!(b >= a - 1e-9 && b < a * (1.0 + 2e-3), "{name}: {a} {b}");
+            // At the optimum, a parameter is 0 if the slope of the other terms is less than λ₁.
+            let mut examples = with_noise();
+            let tags = examples.sort_tags().unwrap().len();
+            let wanted = Wanted { order: context, min_count: 0, all_possible: false };
+            let design = Design::new(&mut examples, tags, wanted).unwrap();
+            let mut slopes = vec![0.0; design.size()];
+            let clock = run.start("test");
+            let mut objective = Objective::new(&design, &examples.numbered, l2);
+            objective.evaluate(best.parameters(), &mut slopes, &clock).unwrap();
+            let mut zeros = 0;
+            for (k, (slope, x)) in slopes.iter().zip(found.parameters()).enumerate() {
+                if slope.abs() < 0.9 * l1 {
+                    assert_eq!(*x, 0.0, "{name}: parameter {k}, slope {slope}");
+                    zeros += 1;
+                }
+            }
+            assert!(zeros > slopes.len() / 10, "{name}: {zeros}");
+            counts.push(found.top(usize::MAX).len());
+            // A few frequent parameters are left.
+            let left = found.top(usize::MAX);
+            if l1 == 24.0 {
+                let noise = |feature: &str| feature.starts_with("noise") || feature.starts_with("id");
+                assert!(left.iter().all(|weight| !noise(&weight.feature)), "{name}: {left:?}");
+                assert!(left.iter().any(|weight| weight.feature.starts_with("own=")), "{name}: {left:?}");
+            }
+        }
+        assert!(counts.windows(2).all(|two| two[1] < two[0]), "{counts:?}");
+    }
+}
+
 /// A file of sentences of three tokens.
 fn file(name: &str, sentences: usize) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("zhat-sgd-{}", std::process::id()));
