@@ -6,11 +6,13 @@
 mod counting;
 mod support;
 
+use std::io::Write;
 use std::time::Duration;
 
 use counting::{alone, measured};
 use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::dynamic::ForwardBackward;
+use zhat::learn::predict::{Learning, ReadOptions, Recipe, Space, read_examples};
 use zhat::model::generate::{self, GraphShape, Grid};
 use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
 use zhat::query::{Differentiable, Operation};
@@ -181,4 +183,44 @@ fn checkpoints_reduce_memory_for_segments() {
     let (log_z, peak) = measured(|| ForwardBackward::default().log_partition(&model, &run));
     log_z.unwrap();
     assert!(peak < steps * row / 2, "{peak}");
+}
+
+/// Twelve bytes per number: 8 for the number, 4 for its column. Neither the text nor a second copy of the numbers fits
+/// beside the rest.
+#[test]
+fn reading_and_training_of_sparse_rows_takes_less_than_twice_the_data() {
+    let _turn = alone();
+    let (rows, columns, each) = (10_000, 500, 100);
+    let path = std::env::temp_dir().join(format!("zhat-memory-{}.arff", std::process::id()));
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    writeln!(file, "@relation large").unwrap();
+    (0..columns).for_each(|j| writeln!(file, "@attribute x{j} numeric").unwrap());
+    let nodes: Vec<String> =
+        (0..20).map(|v| if v < 4 { format!("{v}") } else { format!("{}/{v}", v % 4) }).collect();
+    writeln!(file, "@attribute class hierarchical {}\n@data", nodes.join(",")).unwrap();
+    for i in 0..rows {
+        let cell = |k: usize| format!("{} 0.{:03}", 5 * k + (i + k * k) % 5, 1 + (31 * i + 17 * k) % 999);
+        let cells: Vec<String> = (0..each).map(cell).collect();
+        writeln!(file, "{{{},{columns} {}}}", cells.join(","), nodes[(i + i / 7) % 20]).unwrap();
+    }
+    file.flush().unwrap();
+    drop(file);
+    let run = Run::default().with_threads(2);
+    run.install(|| ());
+    let recipe = Recipe {
+        space: Space::Hierarchy,
+        learning: Learning::default().lambda(1e-4).gap(0.0).iterations(4),
+        ..Default::default()
+    };
+    let options = ReadOptions { space: Space::Hierarchy, ..Default::default() };
+    let data = 12 * rows * each;
+    let (examples, read) = measured(|| read_examples(&path, &options).unwrap());
+    drop(examples);
+    let (trained, all) = measured(|| {
+        recipe.fit_owned(read_examples(&path, &options).unwrap(), None, &run, &mut |_| Ok(true)).unwrap()
+    });
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(trained.0.training().rows, rows);
+    assert!(read < 2 * data, "reading took {read} bytes for {data} of data");
+    assert!(all < 2 * data, "training took {all} bytes for {data} of data");
 }
