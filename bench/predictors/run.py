@@ -151,7 +151,7 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     seconds = time.perf_counter() - begun
     for name, found in others.items():
         yield tables.line([name, *(f"{found[m]:.4f}" for m in measures), "", f"{seconds:.1f} (all)"])
-    yield f"\nγ of the Fourier features: {gammas[-1]}."
+    yield f"\ngamma of the Fourier features: {gammas[-1]}."
     yield from reliable
     yield f"## Emotions, {options.folds} folds\n"
     yield from tables.header(("method", *names, "seconds"))
@@ -182,7 +182,7 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     for name in each[0]:
         cells = (f"{np.mean([found[name][m] for found in each]):.4f}" for m in measures)
         yield tables.line([name, *cells, f"{seconds:.1f} (all)"])
-    yield f"\nγ of the Fourier features, by fold: {', '.join(map(str, gammas))}."
+    yield f"\ngamma of the Fourier features, by fold: {', '.join(map(str, gammas))}."
 
 
 def best_gamma(options: argparse.Namespace, line: str, train: Path, xml: str) -> float:
