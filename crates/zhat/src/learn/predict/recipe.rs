@@ -162,7 +162,7 @@ impl Observed<'_> {
             (places, self.weights.map(|weights| weights[row]))
         };
         let rows = 0..self.sets.map_or(0, |sets| sets.ends.len());
-        if inside.is_some() && !rows.clone().any(|row| own(&row)) {
+        if !rows.clone().any(|row| own(&row)) {
             return Ok(Vec::new());
         }
         let counts = Statistics::of_sets(columns, rows.filter(own).map(set), self.run)?;
