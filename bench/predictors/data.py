@@ -41,6 +41,47 @@ def emotions(part: str = "") -> tuple[Path, Rows]:
     return path, Rows(table[:, :-6], table[:, -6:].astype(int), lines)
 
 
+def label_names(path: Path) -> list[str]:
+    """The names of the six labels of emotions."""
+    lines = path.read_text().splitlines()
+    return [line.split()[1] for line in lines if line.lower().startswith("@attribute")][-6:]
+
+
+def write_rows(path: Path, copy: Path, rows: Rows) -> Path:
+    """Writes an ARFF file with some of the rows of another."""
+    lines = path.read_text().splitlines()
+    head = 1 + next(i for i, line in enumerate(lines) if line.strip().lower() == "@data")
+    copy.write_text("\n".join([*lines[:head], *(lines[line - 1] for line in rows.lines), ""]))
+    return copy
+
+
+def write_table(path: Path, copy: Path, rows: Rows) -> Path:
+    """Writes a CSV file with some of the rows of another."""
+    lines = path.read_text().splitlines()
+    copy.write_text("\n".join([lines[0], *(lines[line - 1] for line in rows.lines), ""]))
+    return copy
+
+
+def hierarchy(path: Path) -> dict[str, np.ndarray]:
+    """For every node, whether the rows of a Clus file have it; ancestors of a node are had with it."""
+    rows: list[set[str]] = []
+    inside = False
+    for text in path.read_text().splitlines():
+        if inside and text.strip() and not text.startswith("%"):
+            own = set()
+            for leaf in text.split(",")[-1].strip().split("@"):
+                parts = leaf.split("/")
+                own |= {"/".join(parts[: i + 1]) for i in range(len(parts))}
+            rows.append(own)
+        inside = inside or text.strip().lower() == "@data"
+    return {node: np.array([node in row for row in rows]) for node in set().union(*rows)}
+
+
+def order_names(path: Path) -> list[str]:
+    """The items of a label-ranking set."""
+    return [column for column in path.read_text().splitlines()[0].split(",") if column.startswith("L")]
+
+
 def ranking(name: str) -> tuple[Path, Rows]:
     """The file and the rows of a label-ranking set; the targets are ranks from 1."""
     path = folder() / "label-ranking" / f"{name}.csv"

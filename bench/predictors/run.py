@@ -10,11 +10,24 @@ import tempfile
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
-from data import RANKINGS, SIZE, Rows, emotions, folder, ranking, write_large
+from data import (
+    RANKINGS,
+    SIZE,
+    Rows,
+    emotions,
+    folder,
+    hierarchy,
+    label_names,
+    order_names,
+    ranking,
+    write_large,
+    write_rows,
+    write_table,
+)
 
 from common import tables
 from peers import label_sets, rankings
@@ -24,16 +37,21 @@ LABELS = {
     "zhat, no pairs": "--pairs none",
     "zhat, Chow-Liu pairs": "--pairs chow-liu",
     "zhat, all pairs": "--pairs all",
-    "zhat, all pairs, 500 Fourier features": "--pairs all --fourier 500 --gamma 0.002",
+    "zhat, all pairs, 500 Fourier features": "--pairs all --fourier 500",
 }
+# The values of γ of Fourier features, of which inner folds of the training rows choose one.
+GAMMAS = (0.0005, 0.001, 0.002, 0.004, 0.008)
 ORDERS = {
     "zhat, Plackett-Luce": "--ranking plackett-luce",
     "zhat, precedences": "--ranking precedence",
     "zhat, precedences, Fourier features": "--ranking precedence --fourier 300",
 }
-# The predictor whose reliability is shown, and the number of bins per label.
+# What reliability is shown of, and the number of bins per event.
 RELIABLE = "zhat, all pairs"
 WIDE = 5
+RELIABLE_ORDERS = "vehicle"
+RELIABLE_NODES = ("Enron_corr", "linear, Chow-Liu pairs of siblings")
+MOST_NODES = 12
 LAMBDAS = "--lambda 1e-2,1e-3,1e-4 --lambda-folds 3 --gap 1e-3"
 SET_LAMBDAS = "--lambda 1e-1,1e-2,1e-3,1e-4 --lambda-folds 3 --gap 1e-3"
 UNIT = "--scaling unit --lambda 1e-3,3e-4,1e-4,3e-5 --lambda-folds 3 --gap 1e-2"
@@ -112,9 +130,13 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     (train, train_rows), (test, test_rows), (path, rows) = emotions("-train"), emotions("-test"), emotions()
     yield f"## Emotions, {len(train_rows.lines)} rows for training and {len(test_rows.lines)} for testing\n"
     yield from tables.header(("method", *names, "λ", "seconds"))
+    gammas: list[float] = []
     for name, line in LABELS.items():
         model = str(scratch / "m.zhat")
         begun = time.perf_counter()
+        if "--fourier" in line:
+            gammas.append(best_gamma(options, line, train, xml))
+            line = f"{line} --gamma {gammas[-1]}"
         made = zhat(options, f"train {line} {SET_LAMBDAS}", str(train), "--xml", xml, "-o", model)
         seconds = time.perf_counter() - begun
         found = zhat(options, "eval", str(test), "--xml", xml, "--model", model)["measures"]
@@ -122,17 +144,34 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
             [name, *(f"{found[m]:.4f}" for m in measures), f"{made['lambda']:g}", f"{seconds:.1f}"]
         )
         if name == RELIABLE:
-            reliable = list(reliability(options, model, (test, xml), test_rows))
+            happened = {label: test_rows.targets[:, at] for at, label in enumerate(label_names(test))}
+            reliable = list(reliability(options, RELIABLE, model, (str(test), "--xml", xml), happened))
     begun = time.perf_counter()
     others = label_sets(train_rows, test_rows)
     seconds = time.perf_counter() - begun
     for name, found in others.items():
         yield tables.line([name, *(f"{found[m]:.4f}" for m in measures), "", f"{seconds:.1f} (all)"])
+    yield f"\ngamma of the Fourier features: {gammas[-1]}."
     yield from reliable
     yield f"## Emotions, {options.folds} folds\n"
     yield from tables.header(("method", *names, "seconds"))
-    split = scratch / "folds.csv"
+    split, gammas = scratch / "folds.csv", []
     for name, line in LABELS.items():
+        if "--fourier" in line:
+            begun = time.perf_counter()
+            figures = []
+            for part in parts(split, rows):
+                train, test = (
+                    write_rows(path, scratch / f"{file}.arff", own)
+                    for file, own in zip(("train", "test"), part, strict=True)
+                )
+                gammas.append(best_gamma(options, line, train, xml))
+                line_of_fold = f"train {line} --gamma {gammas[-1]} {SET_LAMBDAS}"
+                zhat(options, line_of_fold, str(train), "--xml", xml, "-o", model)
+                figures.append(zhat(options, "eval", str(test), "--xml", xml, "--model", model)["measures"])
+            cells = (f"{np.mean([found[m] for found in figures]):.4f}" for m in measures)
+            yield tables.line([name, *cells, f"{time.perf_counter() - begun:.1f}"])
+            continue
         line = f"cv {line} {SET_LAMBDAS} --folds {options.folds}"
         found = zhat(options, line, str(path), "--xml", xml, "--write-folds", str(split))
         cells = (f"{found['measures'][m]['mean']:.4f}" for m in measures)
@@ -143,23 +182,31 @@ def compare_sets(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     for name in each[0]:
         cells = (f"{np.mean([found[name][m] for found in each]):.4f}" for m in measures)
         yield tables.line([name, *cells, f"{seconds:.1f} (all)"])
+    yield f"\ngamma of the Fourier features, by fold: {', '.join(map(str, gammas))}."
+
+
+def best_gamma(options: argparse.Namespace, line: str, train: Path, xml: str) -> float:
+    """The γ of smallest mean log-loss on inner folds of the training rows."""
+
+    def loss(gamma: float) -> float:
+        line_of_gamma = f"cv {line} --gamma {gamma} {SET_LAMBDAS} --folds 3"
+        return zhat(options, line_of_gamma, str(train), "--xml", xml)["measures"]["log_loss"]["mean"]
+
+    return min(GAMMAS, key=loss)
 
 
 def reliability(
-    options: argparse.Namespace, model: str, files: tuple[Path, str], rows: Rows
+    options: argparse.Namespace, what: str, model: str, test: tuple[str, ...], happened: dict[str, np.ndarray]
 ) -> Iterator[str]:
-    """The reliability of the probabilities of every label in the test rows, by bins of equal width.
+    """The reliability of the probabilities of some events in the test rows, by bins of equal width.
 
-    The events of a bin are in different rows, so that their number has the exact limits of a sum of
+    The events of a cell are in different rows, so that their number has the exact limits of a sum of
     independent events with the predicted probabilities.
     """
-    test, xml = files
-    found = zhat(options, "predict --marginals", str(test), "--xml", xml, "--model", model)["rows"]
-    names = list(found[0]["marginals"])
-    probabilities = np.array([[row["marginals"][name] for name in names] for row in found])
+    found = zhat(options, "predict --marginals", *test, "--model", model)["rows"]
     cells, outside, filled = [], 0, 0
-    for label, name in enumerate(names):
-        own, happened = probabilities[:, label], rows.targets[:, label]
+    for name, own_happened in happened.items():
+        own = np.array([row["marginals"][name] for row in found])
         bins = np.minimum((WIDE * own).astype(int), WIDE - 1)
         line = [name]
         for k in range(WIDE):
@@ -168,22 +215,23 @@ def reliability(
                 line.append("")
                 continue
             low, high = limits(own[some])
-            count = int(happened[some].sum())
+            count = int(own_happened[some].sum())
             wrong = not low <= count <= high
             filled, outside = filled + 1, outside + wrong
             mark = " (outside)" if wrong else ""
             line.append(f"{count} of {some.sum()}; {own[some].sum():.1f}, {low}–{high}{mark}")  # noqa: RUF001
         cells.append(line)
-    yield f"\n### Reliability of {RELIABLE}\n"
+    yield f"\n### Reliability of {what}\n"
     yield (
-        "Each cell is about the test rows in which the predicted probability of a label is in an interval: "
-        "how many of them have the label, of how many rows; the expected number, and its exact limits at 95% "
+        "Each cell is about the test rows in which the predicted probability of an event is in an interval: "
+        "how many of them have the event, of how many rows; the expected number, and its exact limits at 95% "
         f"if the probabilities are right. {outside} of {filled} cells are outside their limits; about "
         f"{0.05 * filled:.0f} or fewer are expected.\n"
     )
-    yield from tables.header(("label", *(f"{k / WIDE:.1f}–{(k + 1) / WIDE:.1f}" for k in range(WIDE))))  # noqa: RUF001
+    yield from tables.header(("event", *(f"{k / WIDE:.1f}–{(k + 1) / WIDE:.1f}" for k in range(WIDE))))  # noqa: RUF001
     for line in cells:
         yield tables.line(line)
+    yield ""
 
 
 def limits(probabilities: np.ndarray) -> tuple[int, int]:
@@ -234,11 +282,27 @@ def compare_orders(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
         size = [str(len(rows.lines)), str(rows.targets.shape[1])]
         times = ["; ".join(seconds), f"{time.perf_counter() - begun:.1f}"]
         yield tables.line([name, *size, *(f"{tau:.4f}" for tau in cells), *times])
+    yield from order_reliability(options, scratch)
     yield ""
     for i, method in enumerate(ORDERS):
         for j, other in enumerate(others, len(ORDERS)):
             won = [name for name, cells in zip(names, table, strict=True) if cells[i] > cells[j]]
             yield f"- {method}, above {other} on {len(won)} of {len(names)}: {', '.join(won) or 'none'}."
+
+
+def order_reliability(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
+    """The reliability of the order of every pair of items, with half of the rows for training."""
+    path, rows = ranking(RELIABLE_ORDERS)
+    shuffled = np.random.default_rng(0).permutation(len(rows.lines))
+    halves = (np.sort(half) for half in np.array_split(shuffled, 2))
+    train, test = (rows.some(half) for half in halves)
+    files = [write_table(path, scratch / f"{n}.csv", part) for n, part in (("train", train), ("test", test))]
+    model, names = str(scratch / "m.zhat"), order_names(path)
+    zhat(options, f"train --space ranking --ranking precedence {LAMBDAS}", str(files[0]), "-o", model)
+    pairs = combinations(range(len(names)), 2)
+    first = {f"{names[i]}>{names[j]}": test.targets[:, i] < test.targets[:, j] for i, j in pairs}
+    what = f"zhat, precedences, {RELIABLE_ORDERS}"
+    yield from reliability(options, what, model, (str(files[1]),), first)
 
 
 def compare_hierarchies(options: argparse.Namespace, scratch: Path) -> Iterator[str]:
@@ -256,6 +320,7 @@ def compare_hierarchies(options: argparse.Namespace, scratch: Path) -> Iterator[
         "seconds of training",
     )
     yield from tables.header(names)
+    reliable: list[str] = []
     for name, first, second, features, line in HIERARCHIES:
         base, model = folder() / "hierarchical", str(scratch / "m.zhat")
         train, test = str(base / f"{name}_{first}.arff"), str(base / f"{name}_{second}.arff")
@@ -264,6 +329,12 @@ def compare_hierarchies(options: argparse.Namespace, scratch: Path) -> Iterator[
         figures = [f"{found['au_prc']:.4f}", f"{PUBLISHED[name]}", f"{found['path_accuracy']:.4f}"]
         training = [f"{made['lambda']:g}", f"{made['gap']:.1e}", str(made["steps"]), f"{made['seconds']:.1f}"]
         yield tables.line([name, features, *figures, *training])
+        if (name, features) == RELIABLE_NODES:
+            nodes = hierarchy(Path(test))
+            often = sorted(nodes, key=lambda node: -nodes[node].sum())[:MOST_NODES]
+            what = f"{name}, {features}: the {MOST_NODES} most frequent nodes"
+            reliable = list(reliability(options, what, model, (test,), {node: nodes[node] for node in often}))
+    yield from reliable
 
 
 def compare_size(options: argparse.Namespace, scratch: Path) -> Iterator[str]:

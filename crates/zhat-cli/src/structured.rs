@@ -1,7 +1,7 @@
 //! `zhat structured`: trains and evaluates predictors of label sets, rankings, hierarchies and partitions.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use zhat::internal::io::write_atomically;
@@ -15,7 +15,7 @@ use zhat::learn::predict::{
     Bin, Decision, Encoding, Evaluation, Examples, Form, Fourier, Guaranteed, Learning, Method, Predictor,
     RankingModel, ReadOptions, Recipe, Regret, Scaling, Space, Training, evaluate, folds, read_examples,
 };
-use zhat::{Error, Result, Run};
+use zhat::{Error, Guarantee, Result, Run};
 
 use crate::output::{self, Exit, json_number};
 use crate::query::budgeted;
@@ -25,9 +25,6 @@ use crate::structured_arguments::{
     TrainArguments,
 };
 use crate::{chart, progress, signals};
-
-/// Interval between progress lines.
-const TOLD: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &StructuredArguments) -> Result<Exit> {
     match &arguments.command {
@@ -162,13 +159,19 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     let kept = arguments.checkpoint.as_deref();
     let from = kept.filter(|path| path.exists()).map(read_predictor_checkpoint).transpose()?;
     let (mut last, mut told, mut steps, mut begun) = (Instant::now(), Instant::now(), 0, None);
-    let (mut newest, mut regret) = (None, None);
+    let (mut newest, mut regret, mut history) = (None, None, Vec::new());
     let attention = signals::patient_attention();
     let (predictor, candidates) = recipe.fit_owned(examples, from, &run, &mut |now| {
         let progress = now.progress();
         (steps, regret) = (progress.step, now.regret());
+        if arguments.budget.json {
+            history.push(json!({
+                "step": progress.step, "objective": json_number(progress.objective),
+                "gap": json_number(progress.gap), "certified": progress.certified,
+            }));
+        }
         let (first, since) = *begun.get_or_insert((progress.step, Instant::now()));
-        if told.elapsed() >= TOLD {
+        if told.elapsed().as_secs_f64() >= arguments.progress_every {
             let each = since.elapsed().as_secs_f64() / (progress.step - first).max(1) as f64;
             let left = each * (now.expected().saturating_sub(progress.step)) as f64;
             eprintln!(
@@ -216,7 +219,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
             "width": predictor.names().len(), "pairs": pairs, "parameters": predictor.parameters().len(),
             "lambda": training.lambda, "candidates": candidates, "steps": steps,
             "objective": json_number(training.objective), "gap": json_number(training.gap),
-            "confidence": training.confidence, "certified": training.confidence > 0.0, "converged": converged, "seed": run.seed(), "seconds": seconds,
+            "confidence": training.confidence, "certified": training.confidence > 0.0, "converged": converged, "history": history, "seed": run.seed(), "seconds": seconds,
         });
         if let Some(centres) = &training.centres {
             members["centres"] = json!({
@@ -357,8 +360,8 @@ fn events(predictor: &Predictor) -> Vec<(String, usize)> {
 }
 
 /// The guarantee of probabilities and predictions, as JSON.
-fn guarantee(predictor: &Predictor) -> Value {
-    match predictor.is_exact() {
+fn guarantee(exact: bool) -> Value {
+    match exact {
         true => json!({"kind": "exact"}),
         false => json!({
             "kind": "heuristic",
@@ -423,7 +426,7 @@ fn predict(arguments: &PredictArguments) -> Result<Exit> {
                 object
             })
             .collect();
-        let members = json!({"rows": rows, "guarantee": guarantee(&predictor), "seed": run.seed()});
+        let members = json!({"rows": rows, "guarantee": guarantee(predictor.is_exact()), "seed": run.seed()});
         output::print_object("structured predict", members)?;
         return Ok(Exit::Answered);
     }
@@ -538,6 +541,8 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     let targets = examples.observed()?;
     let found = evaluate(&predictor, &inputs, targets, arguments.decision.map(decision), &run)?;
     let logs = if arguments.rows { Some(predictor.log_probabilities(&inputs, targets, &run)?) } else { None };
+    // Partial rankings of many items can need samples where everything else is exact.
+    let exact = predictor.is_exact() && found.log_loss == Guarantee::Exact;
     if let Some(path) = &arguments.reliability {
         picture(&found.reliability, path)?;
     }
@@ -546,13 +551,13 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
             found.measures.iter().map(|(name, value)| (name.clone(), json_number(*value))).collect();
         let mut members = json!({
             "rows": found.rows, "measures": named, "reliability": found.reliability,
-            "guarantee": guarantee(&predictor),
+            "guarantee": guarantee(exact),
             "guarantees": {"log_loss": found.log_loss.to_json(), "marginals_error": found.marginals.to_json()},
         });
         if let Some(logs) = &logs {
             let object = |(line, log): (&usize, &Guaranteed<f64>)| {
                 let mut object = json!({"line": line, "log_probability": json_number(log.value)});
-                if !predictor.is_exact() {
+                if !exact {
                     object["guarantee"] = log.guarantee.to_json();
                 }
                 object
@@ -562,18 +567,18 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
         output::print_object("structured eval", members)?;
         return Ok(Exit::Answered);
     }
-    let promised = if predictor.is_exact() { String::new() } else { format!("\n{}", promises(&found)) };
+    let promised = if exact { String::new() } else { format!("\n{}", promises(&found)) };
     let text = format!("{}{promised}\n{}", measures(&found), reliability(&found.reliability));
     match logs {
         None => output::print(&text)?,
         Some(logs) => {
-            let more = |log: &Guaranteed<f64>| match predictor.is_exact() {
+            let more = |log: &Guaranteed<f64>| match exact {
                 true => String::new(),
                 false => format!(",{}", cell(&log.guarantee.to_string())),
             };
             let line =
                 |(line, log): (&usize, &Guaranteed<f64>)| format!("{line},{}{}\n", log.value, more(log));
-            let header = if predictor.is_exact() { "" } else { ",guarantee" };
+            let header = if exact { "" } else { ",guarantee" };
             let each: String = examples.lines.iter().zip(&logs).map(line).collect();
             output::print(&format!("line,log_probability{header}\n{each}"))?;
             eprint!("{text}");
@@ -593,6 +598,14 @@ fn cv(arguments: &CvArguments) -> Result<Exit> {
     }
     if let Some(path) = &arguments.write_folds {
         output::refuse_stdout(path, "folds.csv")?;
+    }
+    let mut all: Vec<(Evaluation, f64)> = Vec::new();
+    for part in &parts {
+        let results = recipe.cross_validate(&examples, part, arguments.decision.map(decision), &run)?;
+        all.extend(results.into_iter().map(|(evaluation, training)| (evaluation, training.lambda)));
+    }
+    // Only of a finished evaluation: a failure writes nothing.
+    if let Some(path) = &arguments.write_folds {
         let mut text = String::from("repeat,line,fold\n");
         for (repeat, part) in parts.iter().enumerate() {
             let mut fold_of = vec![0; examples.rows()];
@@ -603,11 +616,6 @@ fn cv(arguments: &CvArguments) -> Result<Exit> {
             each.for_each(|(line, fold)| text += &format!("{repeat},{line},{fold}\n"));
         }
         write_atomically(path, |out| out.write_all(text.as_bytes()))?;
-    }
-    let mut all: Vec<(Evaluation, f64)> = Vec::new();
-    for part in &parts {
-        let results = recipe.cross_validate(&examples, part, arguments.decision.map(decision), &run)?;
-        all.extend(results.into_iter().map(|(evaluation, training)| (evaluation, training.lambda)));
     }
     let names: Vec<String> = all
         .first()

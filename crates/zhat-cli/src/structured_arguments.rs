@@ -173,6 +173,9 @@ pub struct TrainArguments {
     /// Seconds between checkpoints
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "checkpoint")]
     pub keep_every: f64,
+    /// Seconds between lines about the progress on stderr: objective, gap, time left
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub progress_every: f64,
     /// Output file of the predictor, such as model.zhat
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,

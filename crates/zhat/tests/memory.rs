@@ -6,14 +6,12 @@
 mod counting;
 mod support;
 
+use std::io::Write;
 use std::time::Duration;
 
 use counting::{alone, measured};
 use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::dynamic::ForwardBackward;
-use zhat::learn::tag::{
-    Corpus, Examples, Learning, ReadOptions, Stream, TagOptimizer, Template, train, train_file,
-};
 use zhat::model::generate::{self, GraphShape, Grid};
 use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
 use zhat::query::{Differentiable, Operation};
@@ -189,6 +187,10 @@ fn checkpoints_reduce_memory_for_segments() {
 /// The same sentences once and ten times, read in blocks: the peak does not depend on the length of the file.
 #[test]
 fn memory_of_training_on_a_file_does_not_grow_with_the_file() {
+    use zhat::learn::tag::{
+        Corpus, Examples, Learning, ReadOptions, Stream, TagOptimizer, Template, train, train_file,
+    };
+
     let _turn = alone();
     let mut sentences = String::new();
     for sentence in 0..1000usize {
@@ -232,4 +234,46 @@ fn memory_of_training_on_a_file_does_not_grow_with_the_file() {
     tagger.unwrap();
     assert!(peak > bytes, "{peak} bytes for a file of {bytes}");
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Twelve bytes per number: 8 for the number, 4 for its column. Neither the text nor a second copy of the numbers fits
+/// beside the rest.
+#[test]
+fn reading_and_training_of_sparse_rows_takes_less_than_twice_the_data() {
+    use zhat::learn::predict::{Learning, ReadOptions, Recipe, Space, read_examples};
+
+    let _turn = alone();
+    let (rows, columns, each) = (10_000, 500, 100);
+    let path = std::env::temp_dir().join(format!("zhat-memory-{}.arff", std::process::id()));
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    writeln!(file, "@relation large").unwrap();
+    (0..columns).for_each(|j| writeln!(file, "@attribute x{j} numeric").unwrap());
+    let nodes: Vec<String> =
+        (0..20).map(|v| if v < 4 { format!("{v}") } else { format!("{}/{v}", v % 4) }).collect();
+    writeln!(file, "@attribute class hierarchical {}\n@data", nodes.join(",")).unwrap();
+    for i in 0..rows {
+        let cell = |k: usize| format!("{} 0.{:03}", 5 * k + (i + k * k) % 5, 1 + (31 * i + 17 * k) % 999);
+        let cells: Vec<String> = (0..each).map(cell).collect();
+        writeln!(file, "{{{},{columns} {}}}", cells.join(","), nodes[(i + i / 7) % 20]).unwrap();
+    }
+    file.flush().unwrap();
+    drop(file);
+    let run = Run::default().with_threads(2);
+    run.install(|| ());
+    let recipe = Recipe {
+        space: Space::Hierarchy,
+        learning: Learning::default().lambda(1e-4).gap(0.0).iterations(4),
+        ..Default::default()
+    };
+    let options = ReadOptions { space: Space::Hierarchy, ..Default::default() };
+    let data = 12 * rows * each;
+    let (examples, read) = measured(|| read_examples(&path, &options).unwrap());
+    drop(examples);
+    let (trained, all) = measured(|| {
+        recipe.fit_owned(read_examples(&path, &options).unwrap(), None, &run, &mut |_| Ok(true)).unwrap()
+    });
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(trained.0.training().rows, rows);
+    assert!(read < 2 * data, "reading took {read} bytes for {data} of data");
+    assert!(all < 2 * data, "training took {all} bytes for {data} of data");
 }

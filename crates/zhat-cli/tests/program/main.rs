@@ -22,5 +22,6 @@ mod sequences;
 mod signals;
 mod spaces;
 mod structured;
+mod structured_options;
 mod tables;
 mod tagging;

@@ -24,7 +24,7 @@ pub(crate) use cell::cell;
 pub(crate) use whole::write_atomically;
 
 use std::fs::File;
-use std::io::{Read, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Take, Write as _};
 use std::path::Path;
 use std::str::Utf8Error;
 
@@ -188,34 +188,94 @@ fn not_utf8(bytes: &[u8], error: Utf8Error, name: &str) -> Error {
     Error::Parse { source_name: name.into(), line, message: "the text is not UTF-8".into() }
 }
 
+/// Data that a model is applied to, opened but not yet read.
+pub(crate) struct OpenInput<'a> {
+    /// The file name, for messages.
+    pub source_name: String,
+    bytes: BufReader<Take<Box<dyn Read + Send + 'a>>>,
+}
+
+impl<'a> OpenInput<'a> {
+    /// A text in memory.
+    #[cfg(test)]
+    pub fn of(text: &'a str, source_name: &str) -> Self {
+        let bytes: Box<dyn Read + Send> = Box::new(text.as_bytes());
+        OpenInput { source_name: source_name.into(), bytes: BufReader::new(bytes.take(u64::MAX)) }
+    }
+
+    /// Opens a file, plain or compressed (.gz, .zst); `-` is the standard input.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn open(path: &Path) -> Result<OpenInput<'static>> {
+        let (source_name, mut source): (String, Box<dyn Read + Send>) = match path == Path::new("-") {
+            true => ("standard input".into(), Box::new(std::io::stdin())),
+            false => (
+                path.display().to_string(),
+                Box::new(File::open(path).map_err(|source| Error::io(path, source))?),
+            ),
+        };
+        let fail = |source| Error::io(Path::new(&source_name), source);
+        let mut start = Vec::new();
+        source.by_ref().take(SNIFF as u64).read_to_end(&mut start).map_err(fail)?;
+        let decompress = compression::of(&start);
+        source = Box::new(std::io::Cursor::new(start).chain(source));
+        if let Some(decompress) = decompress {
+            source = decompress(source).map_err(fail)?;
+        }
+        let bytes = BufReader::new(source.take(platform::available_memory() / 4));
+        Ok(OpenInput { source_name, bytes })
+    }
+
+    fn check_size(&self) -> Result<()> {
+        if self.bytes.get_ref().limit() == 0 {
+            let message = "has more bytes than a quarter of the free memory";
+            return Err(Error::argument(self.source_name.clone(), message));
+        }
+        Ok(())
+    }
+
+    /// Adds the next line, with its end, to a buffer; false at the end of the data.
+    ///
+    /// # Errors
+    /// If the data cannot be read, or have more bytes than a quarter of the free memory.
+    pub fn read_line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
+        let read = self.bytes.read_until(b'\n', line);
+        let read = read.map_err(|source| Error::io(Path::new(&self.source_name), source))?;
+        self.check_size()?;
+        Ok(read > 0)
+    }
+
+    /// Adds the rest to a buffer.
+    ///
+    /// # Errors
+    /// As [`OpenInput::read_line`].
+    pub fn read_rest(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        let read = self.bytes.read_to_end(bytes);
+        read.map_err(|source| Error::io(Path::new(&self.source_name), source))?;
+        self.check_size()
+    }
+}
+
+/// The text of data without a byte order mark.
+///
+/// # Errors
+/// If it is not UTF-8.
+pub(crate) fn input_text(bytes: Vec<u8>, name: &str) -> Result<String> {
+    let text = utf8(bytes, name)?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
 /// Reads the data that a model is applied to, such as the sentences of a grammar, from a file, plain or
 /// compressed (.gz, .zst); `-` is the standard input.
 ///
 /// # Errors
 /// If the file cannot be read, is not UTF-8, or has more bytes than a quarter of the free memory.
 pub fn read_input(path: &Path) -> Result<Input> {
-    let (name, mut source): (String, Box<dyn Read + Send>) = match path == Path::new("-") {
-        true => ("standard input".into(), Box::new(std::io::stdin())),
-        false => (
-            path.display().to_string(),
-            Box::new(File::open(path).map_err(|source| Error::io(path, source))?),
-        ),
-    };
-    let fail = |source| Error::io(Path::new(&name), source);
+    let mut input = OpenInput::open(path)?;
     let mut bytes = Vec::new();
-    source.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).map_err(fail)?;
-    if let Some(decompress) = compression::of(&bytes) {
-        let whole = std::io::Cursor::new(std::mem::take(&mut bytes)).chain(source);
-        source = decompress(Box::new(whole)).map_err(fail)?;
-    }
-    let budget = platform::available_memory() / 4;
-    source.take(budget).read_to_end(&mut bytes).map_err(fail)?;
-    if bytes.len() as u64 >= budget {
-        return Err(Error::argument(name, "has more bytes than a quarter of the free memory"));
-    }
-    let text = utf8(bytes, &name)?;
-    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-    Ok(Input { text, source_name: name })
+    input.read_rest(&mut bytes)?;
+    Ok(Input { text: input_text(bytes, &input.source_name)?, source_name: input.source_name })
 }
 
 /// Writes a model in the format given by the file name extension, or to the standard output for `-`: a grammar

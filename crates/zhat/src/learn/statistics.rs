@@ -226,33 +226,46 @@ impl Statistics {
         Statistics::new(columns, all, dropped, lacking)
     }
 
-    /// Counts of rows with weights. They are multiplied by a common factor and rounded, so that their sum is about
-    /// 2⁵²; whole weights keep their ratios exactly.
-    pub(crate) fn of_weighted_codes(
+    /// Counts of columns with the states 0 and 1, from the columns of each row that are 1. Time: the squared size of
+    /// every set; there is no table of rows × columns. Weights are multiplied by a common factor and rounded, so that
+    /// their sum is about 2⁵²; whole weights keep their ratios exactly.
+    ///
+    /// # Errors
+    /// If the counts exceed the memory budget; also as [`Statistics::new`].
+    pub(crate) fn of_sets<'a>(
         columns: Vec<Column>,
-        codes: &[Vec<u32>],
-        weights: &[f64],
+        rows: impl Iterator<Item = (Vec<usize>, Option<f64>)> + Clone + 'a,
+        run: &Run,
     ) -> Result<Self> {
-        let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
-        let total: f64 = weights.iter().sum();
+        let n = columns.len();
+        run.require_memory("counting", Counter::bytes(&vec![2; n]))?;
+        let total: f64 = rows.clone().filter_map(|(_, weight)| weight).sum();
         // A power of two.
-        let factor = (2f64.powi(52) / total).log2().floor().exp2();
-        let whole: Vec<u64> = weights.iter().map(|weight| (weight * factor).round() as u64).collect();
-        let mut counter = Counter::new(lengths.clone());
-        counter.rows = whole.iter().sum();
-        for (j, second) in codes.iter().enumerate() {
-            for (&b, &weight) in second.iter().zip(&whole) {
-                counter.singles[j][b as usize] += weight;
-            }
-            for (i, first) in codes[..j].iter().enumerate() {
-                let table = &mut counter.pairs[pair_index(i, j)];
-                for ((&a, &b), &weight) in first.iter().zip(second).zip(&whole) {
-                    table[a as usize * lengths[j] + b as usize] += weight;
+        let factor = if total > 0.0 { (2f64.powi(52) / total).log2().floor().exp2() } else { 1.0 };
+        let mut counter = Counter::new(vec![2; n]);
+        for (set, weight) in rows {
+            let count = weight.map_or(1, |weight| (weight * factor).round() as u64);
+            counter.rows += count;
+            for (at, &j) in set.iter().enumerate() {
+                counter.singles[j][1] += count;
+                for &i in &set[..at] {
+                    counter.pairs[pair_index(i.min(j), i.max(j))][3] += count;
                 }
             }
         }
-        let lacking = vec![0; columns.len()];
-        Statistics::new(columns, counter, 0, lacking)
+        // The other counts follow from those of 1 and of (1, 1).
+        let all = counter.rows;
+        for j in 0..n {
+            let second = counter.singles[j][1];
+            counter.singles[j][0] = all - second;
+            for i in 0..j {
+                let first = counter.singles[i][1];
+                let table = &mut counter.pairs[pair_index(i, j)];
+                let both = table[3];
+                table.copy_from_slice(&[all + both - first - second, second - both, first - both, both]);
+            }
+        }
+        Statistics::new(columns, counter, 0, vec![0; n])
     }
 
     /// The counts of the values that are present: of a state over the rows with a value in its column, and of a
@@ -411,6 +424,41 @@ mod tests {
         let column =
             |(i, &n): (usize, &usize)| Column { name: format!("c{i}"), states: (0..n).map(state).collect() };
         lengths.iter().enumerate().map(column).collect()
+    }
+
+    /// The counts of sets are those of their table; rows of whole weights count as repeated rows.
+    #[test]
+    fn sets_are_counted_like_their_table() {
+        let run = Run::default().with_threads(1);
+        let named = |n: usize| -> Vec<Column> {
+            let column = |i: usize| Column { name: format!("c{i}"), states: vec!["0".into(), "1".into()] };
+            (0..n).map(column).collect()
+        };
+        for (seed, n, rows) in [(1, 2, 1), (2, 5, 40), (3, 7, 300), (4, 1, 9)] {
+            let codes = random_codes(seed, &vec![2; n], rows);
+            // One column is constant.
+            let code = |j: usize, row: usize| if j == 3 { 0 } else { codes[j][row] };
+            let set = |row: usize| (0..n).filter(|&j| code(j, row) == 1).collect::<Vec<usize>>();
+            let table = |rows: &[usize]| -> Vec<Vec<Option<u32>>> {
+                (0..n).map(|j| rows.iter().map(|&row| Some(code(j, row))).collect()).collect()
+            };
+            let all: Vec<usize> = (0..rows).collect();
+            let found = Statistics::of_sets(named(n), all.iter().map(|&row| (set(row), None)), &run).unwrap();
+            assert_eq!(found, Statistics::of_codes(named(n), &table(&all), &run).unwrap());
+            let weighted = all.iter().map(|&row| (set(row), Some((row % 3) as f64 + 1.0)));
+            let found = Statistics::of_sets(named(n), weighted, &run).unwrap();
+            let repeated: Vec<usize> =
+                all.iter().flat_map(|&row| std::iter::repeat_n(row, row % 3 + 1)).collect();
+            let want = Statistics::of_codes(named(n), &table(&repeated), &run).unwrap();
+            let factor = found.rows() / want.rows();
+            assert_eq!(found.rows(), factor * want.rows());
+            for j in 0..n {
+                for i in 0..j {
+                    let scaled: Vec<u64> = want.pair(i, j).iter().map(|count| factor * count).collect();
+                    assert_eq!(found.pair(i, j), scaled);
+                }
+            }
+        }
     }
 
     /// A thread that reads no block of a file has a counter without tables.

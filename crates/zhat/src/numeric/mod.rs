@@ -50,7 +50,7 @@ pub use real::Real;
 pub use rounding::{CompensatedSum, rounding_allowance};
 pub(crate) use skinny::{Backward, Forward, block_of, padded, strip};
 pub(crate) use small::{Small, SmallProduct, padded as padded_row};
-pub(crate) use sparse::Tile;
+pub(crate) use sparse::{Index, Indices, Tile};
 pub(crate) use table::Table;
 pub(crate) use tile::Elementwise;
 pub use vector::log_sum_exp;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::numeric::parallel::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::numeric::{Elementwise, Matrix, Tile, multiply};
+use crate::numeric::{Elementwise, Index, Indices, Matrix, Tile, multiply};
 
 /// Number of rows per piece of sparse products. A tile of the parameters, which fits into the cache for some
 /// thousand inputs, is used for all rows of a piece.
@@ -29,7 +29,49 @@ pub struct Inputs {
 #[derive(Clone, Debug, PartialEq)]
 enum Numbers {
     Dense(Vec<f64>),
-    Sparse { ends: Vec<usize>, indices: Vec<u32>, values: Vec<f64> },
+    Sparse { ends: Vec<usize>, columns: Columns, values: Vec<f64> },
+}
+
+/// The columns of all entries: in 2 bytes each where they fit, which saves a sixth of the memory of the inputs.
+#[derive(Clone, Debug, PartialEq)]
+enum Columns {
+    Short(Vec<u16>),
+    Long(Vec<u32>),
+}
+
+impl Columns {
+    /// The columns of entries, of which `last` is the largest.
+    fn new(indices: Vec<u32>, last: usize) -> Self {
+        match last <= usize::from(u16::MAX) {
+            true => Columns::Short(indices.iter().map(|&index| index as u16).collect()),
+            false => Columns::Long(indices),
+        }
+    }
+
+    fn of(&self, range: Range<usize>) -> Indices<'_> {
+        match self {
+            Columns::Short(columns) => Indices::Short(&columns[range]),
+            Columns::Long(columns) => Indices::Long(&columns[range]),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Columns::Short(columns) => 2 * columns.len(),
+            Columns::Long(columns) => 4 * columns.len(),
+        }
+    }
+
+    /// The columns of these ranges of entries.
+    fn select(&self, ranges: impl Iterator<Item = Range<usize>>) -> Columns {
+        fn all<I: Index>(columns: &[I], ranges: impl Iterator<Item = Range<usize>>) -> Vec<I> {
+            ranges.flat_map(|range| columns[range].iter().copied()).collect()
+        }
+        match self {
+            Columns::Short(columns) => Columns::Short(all(columns, ranges)),
+            Columns::Long(columns) => Columns::Long(all(columns, ranges)),
+        }
+    }
 }
 
 impl Inputs {
@@ -110,7 +152,7 @@ impl Inputs {
     ) -> Result<Self> {
         finite(&values, |at| (ends.partition_point(|&end| end <= at), indices[at] as usize))?;
         let rows = ends.len();
-        let values = Numbers::Sparse { ends, indices, values };
+        let values = Numbers::Sparse { ends, columns: Columns::new(indices, columns), values };
         Ok(Inputs { rows, columns: columns + 1, values, weights: None })
     }
 
@@ -168,9 +210,7 @@ impl Inputs {
     pub fn bytes(&self) -> usize {
         match &self.values {
             Numbers::Dense(numbers) => 8 * numbers.len(),
-            Numbers::Sparse { ends, indices, values } => {
-                8 * ends.len() + 4 * indices.len() + 8 * values.len()
-            }
+            Numbers::Sparse { ends, columns, values } => 8 * ends.len() + columns.bytes() + 8 * values.len(),
         }
     }
 
@@ -181,28 +221,27 @@ impl Inputs {
                 let row = |&row: &usize| numbers[row * self.columns..][..self.columns].iter().copied();
                 Numbers::Dense(rows.iter().flat_map(row).collect())
             }
-            Numbers::Sparse { .. } => {
-                let (mut ends, mut indices, mut values) = (Vec::new(), Vec::new(), Vec::new());
-                for &row in rows {
-                    let (own, numbers) = self.sparse_row(row);
-                    indices.extend_from_slice(own);
-                    values.extend_from_slice(numbers);
-                    ends.push(indices.len());
+            Numbers::Sparse { ends: all, columns, values: numbers } => {
+                let range = |&row: &usize| if row == 0 { 0 } else { all[row - 1] }..all[row];
+                let (mut ends, mut values) = (Vec::with_capacity(rows.len()), Vec::new());
+                for row in rows {
+                    values.extend_from_slice(&numbers[range(row)]);
+                    ends.push(values.len());
                 }
-                Numbers::Sparse { ends, indices, values }
+                Numbers::Sparse { ends, columns: columns.select(rows.iter().map(range)), values }
             }
         };
         let weights = self.weights.as_ref().map(|weights| rows.iter().map(|&row| weights[row]).collect());
         Inputs { rows: rows.len(), columns: self.columns, values, weights }
     }
 
-    fn sparse_row(&self, row: usize) -> (&[u32], &[f64]) {
+    fn sparse_row(&self, row: usize) -> (Indices<'_>, &[f64]) {
         match &self.values {
-            Numbers::Sparse { ends, indices, values } => {
+            Numbers::Sparse { ends, columns, values } => {
                 let range = if row == 0 { 0 } else { ends[row - 1] }..ends[row];
-                (&indices[range.clone()], &values[range])
+                (columns.of(range.clone()), &values[range])
             }
-            Numbers::Dense(_) => (&[], &[]),
+            Numbers::Dense(_) => (Indices::Long(&[]), &[]),
         }
     }
 
@@ -243,10 +282,11 @@ impl Inputs {
             Numbers::Sparse { .. } => {
                 for row in 0..self.rows {
                     let (indices, values) = self.sparse_row(row);
-                    for (&i, x) in indices.iter().zip(values) {
+                    let places = indices.places();
+                    for (&i, x) in places.iter().zip(values) {
                         let x = self.weight(row) * x;
-                        for (&j, y) in indices.iter().zip(values) {
-                            gram[i as usize * n + j as usize] += x * y;
+                        for (&j, y) in places.iter().zip(values) {
+                            gram[i * n + j] += x * y;
                         }
                     }
                 }
@@ -262,9 +302,12 @@ impl Inputs {
         let start = self.weights.iter().flatten().fold(start, |hash, weight| mix(hash, weight.to_bits()));
         match &self.values {
             Numbers::Dense(numbers) => numbers.iter().fold(start, |hash, x| mix(hash, x.to_bits())),
-            Numbers::Sparse { ends, indices, values } => {
+            Numbers::Sparse { ends, columns, values } => {
                 let hash = ends.iter().fold(start, |hash, end| mix(hash, *end as u64));
-                let hash = indices.iter().fold(hash, |hash, index| mix(hash, u64::from(*index)));
+                let hash = match columns {
+                    Columns::Short(columns) => columns.iter().fold(hash, |hash, &j| mix(hash, u64::from(j))),
+                    Columns::Long(columns) => columns.iter().fold(hash, |hash, &j| mix(hash, u64::from(j))),
+                };
                 values.iter().fold(hash, |hash, x| mix(hash, x.to_bits()))
             }
         }

@@ -19,8 +19,8 @@ use crate::numeric::{CompensatedSum, Elementwise};
 use crate::random::Streams;
 use crate::run::Clock;
 
-/// Memory of the scores of one block of rows, in bytes.
-const BLOCK_BYTES: usize = 1 << 24;
+/// Memory of the scores of one block of rows, in bytes: enough rows for all cores, and small beside large inputs.
+const BLOCK_BYTES: usize = 1 << 23;
 /// Number of power iterations for the largest eigenvalue.
 const POWER_STEPS: usize = 40;
 
@@ -209,6 +209,8 @@ impl<'a> Objective<'a> {
             }
             self.inputs.add_gradient(start..end, scores, width, &mut sum);
         }
+        // Freed before the gradient is written, whose pages take no memory until then.
+        drop((prepared, buffer));
         let scale = self.scale;
         let (by_input, constant) = gradient.split_at_mut(weights.len());
         sum.write(width, by_input);

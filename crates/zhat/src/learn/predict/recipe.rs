@@ -6,7 +6,9 @@ use super::data::{Cells, Examples, Space};
 use super::measures::{Evaluation, evaluate};
 use super::predictor::Training;
 use super::train::{other_checkpoint, train};
-use super::{Decision, Encoder, Encoding, Form, Inputs, Learning, Predictor, PredictorCheckpoint, Targets};
+use super::{
+    Decision, Encoder, Encoding, Form, Inputs, Learning, Predictor, PredictorCheckpoint, Sets, Targets,
+};
 use crate::error::{Error, Result};
 use crate::learn::{Column, Statistics, Structure};
 use crate::random::Streams;
@@ -129,25 +131,46 @@ pub fn others(rows: usize, fold: &[usize]) -> Vec<usize> {
     (0..rows).filter(|row| fold.binary_search(row).is_err()).collect()
 }
 
-/// A set as zeros and ones, and its weight; none if all weights are 1.
-type WeightedSet = (Vec<u32>, Option<f64>);
+/// The rows of a data set with their weights, for the counts of pairs of labels.
+struct Observed<'a> {
+    names: &'a [String],
+    sets: Option<&'a Sets>,
+    weights: Option<&'a [f64]>,
+    run: &'a Run,
+}
 
-/// The counts of pairs of some labels over some rows.
-fn statistics(labels: &[usize], names: &[String], rows: &[WeightedSet], run: &Run) -> Result<Statistics> {
-    let column = |&label: &usize| Column { name: names[label].clone(), states: vec!["0".into(), "1".into()] };
-    let columns = labels.iter().map(column).collect();
-    let weights: Option<Vec<f64>> = rows.iter().map(|(_, weight)| *weight).collect();
-    match weights {
-        None => {
-            let codes: Vec<Vec<Option<u32>>> =
-                labels.iter().map(|&label| rows.iter().map(|(row, _)| Some(row[label])).collect()).collect();
-            Statistics::of_codes(columns, &codes, run)
+impl Observed<'_> {
+    /// The pairs of some labels, as numbers of labels, from the rows that contain a node; of none if there is no such
+    /// row.
+    fn pairs(&self, of: &Structure, labels: &[usize], inside: Option<usize>) -> Result<Vec<(usize, usize)>> {
+        let column =
+            |&label: &usize| Column { name: self.names[label].clone(), states: vec!["0".into(), "1".into()] };
+        let columns = labels.iter().map(column).collect();
+        let empty = || std::iter::once((Vec::new(), None));
+        let Structure::ChowLiu { .. } = of else {
+            // The counts are not used.
+            return self.numbered(of, labels, Statistics::of_sets(columns, empty(), self.run)?);
+        };
+        let own = |row: &usize| {
+            let contains = |sets: &Sets, node: usize| sets.row(*row).binary_search(&(node as u32)).is_ok();
+            self.weights.is_none_or(|weights| weights[*row] != 0.0)
+                && inside.is_none_or(|node| self.sets.is_some_and(|sets| contains(sets, node)))
+        };
+        let set = |row: usize| {
+            let members = self.sets.map_or(&[][..], |sets| sets.row(row));
+            let places = members.iter().filter_map(|&v| labels.binary_search(&(v as usize)).ok()).collect();
+            (places, self.weights.map(|weights| weights[row]))
+        };
+        let rows = 0..self.sets.map_or(0, |sets| sets.ends.len());
+        if !rows.clone().any(|row| own(&row)) {
+            return Ok(Vec::new());
         }
-        Some(weights) => {
-            let codes: Vec<Vec<u32>> =
-                labels.iter().map(|&label| rows.iter().map(|(row, _)| row[label]).collect()).collect();
-            Statistics::of_weighted_codes(columns, &codes, &weights)
-        }
+        let counts = Statistics::of_sets(columns, rows.filter(own).map(set), self.run)?;
+        self.numbered(of, labels, counts)
+    }
+
+    fn numbered(&self, of: &Structure, labels: &[usize], counts: Statistics) -> Result<Vec<(usize, usize)>> {
+        Ok(of.edges(&counts)?.into_iter().map(|(i, j)| (labels[i], labels[j])).collect())
     }
 }
 
@@ -170,38 +193,26 @@ impl Recipe {
             }),
             Space::Partition => Ok(Form::Partition { elements: n }),
             Space::Labels | Space::Hierarchy => {
-                let weight = |row: usize| examples.weights.as_ref().map(|weights| weights[row]);
-                let rows: Vec<WeightedSet> = match &self.pairs {
-                    Structure::ChowLiu { .. } => (0..targets.rows())
-                        .filter(|&row| weight(row) != Some(0.0))
-                        .filter_map(|row| Some((targets.structure(row)?, weight(row))))
-                        .collect(),
-                    // The counts are not used.
-                    _ => vec![(vec![0; n], None)],
+                let observed = Observed {
+                    names: &examples.names,
+                    sets: if let Targets::Sets(sets) = targets { Some(sets) } else { None },
+                    weights: examples.weights.as_deref(),
+                    run,
                 };
                 let pairs_by_input = self.pairs_by_input;
                 if self.space == Space::Labels {
                     let all: Vec<usize> = (0..n).collect();
-                    let pairs = match n {
-                        1 => Vec::new(),
-                        _ => self.pairs.edges(&statistics(&all, &examples.names, &rows, run)?)?,
-                    };
+                    let pairs = if n == 1 { Vec::new() } else { observed.pairs(&self.pairs, &all, None)? };
                     return Ok(Form::Labels { labels: n, pairs, pairs_by_input });
                 }
                 let parents = examples.parents.clone();
-                let pairs = self.siblings(&parents, &examples.names, &rows, run)?;
+                let pairs = self.siblings(&parents, &observed)?;
                 Ok(Form::Hierarchy { parents, pairs, pairs_by_input })
             }
         }
     }
 
-    fn siblings(
-        &self,
-        parents: &[Option<usize>],
-        names: &[String],
-        rows: &[WeightedSet],
-        run: &Run,
-    ) -> Result<Vec<(usize, usize)>> {
+    fn siblings(&self, parents: &[Option<usize>], observed: &Observed<'_>) -> Result<Vec<(usize, usize)>> {
         let mut pairs = match &self.pairs {
             Structure::Independent => return Ok(Vec::new()),
             Structure::Edges(edges) => edges.clone(),
@@ -210,15 +221,9 @@ impl Recipe {
                 let families = std::iter::once(None).chain((0..parents.len()).map(Some));
                 for parent in families {
                     let children: Vec<usize> = (0..parents.len()).filter(|&v| parents[v] == parent).collect();
-                    let inside = |row: &&WeightedSet| parent.is_none_or(|parent| row.0[parent] == 1);
-                    let own: Vec<WeightedSet> = rows.iter().filter(inside).cloned().collect();
-                    if children.len() < 2 || own.is_empty() && matches!(self.pairs, Structure::ChowLiu { .. })
-                    {
-                        continue;
+                    if children.len() > 1 {
+                        pairs.extend(observed.pairs(&self.pairs, &children, parent)?);
                     }
-                    let own = if own.is_empty() { vec![(vec![0; parents.len()], None)] } else { own };
-                    let edges = self.pairs.edges(&statistics(&children, names, &own, run)?)?;
-                    pairs.extend(edges.into_iter().map(|(i, j)| (children[i], children[j])));
                 }
                 pairs
             }

@@ -38,9 +38,10 @@ use crate::run::Run;
 
 const PHASE: &str = "training";
 /// Minimum and maximum of the history of L-BFGS, in pairs.
-const HISTORY: (usize, usize) = (3, 10);
-/// Memory that the history may use in any case, in bytes.
-const HISTORY_BYTES: usize = 1 << 26;
+const HISTORY: (usize, usize) = (2, 10);
+/// Memory that the history may use in any case, in bytes: 10 pairs of 200,000 parameters, 2 of a million. Up to
+/// 2,600 inputs, the approximate Hessian of [`super::metric`] matters more than the number of pairs.
+const HISTORY_BYTES: usize = 1 << 25;
 /// Range of the share of the curvature.
 const SHARE: Range = Range::closed(0.01, 1.0);
 /// L-BFGS stops after this many steps without progress, which rounding errors would dominate.
@@ -263,7 +264,8 @@ pub fn train(
     let objective = Objective::new(&compiled, inputs, targets, how.lambda);
     let dimension = objective.dimension();
     let history = history(dimension, inputs);
-    let vectors = if how.method == Method::Batch { 2 * history + 8 } else { 8 };
+    // Point, gradient and direction, those of a trial, and the gradient of the best trial.
+    let vectors = if how.method == Method::Batch { 2 * history + 6 } else { 8 };
     let metric = if how.method == Method::Batch { Metric::bytes(&objective) } else { 0.0 };
     let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64 + metric;
     run.require_memory(PHASE, bytes)?;

@@ -1,6 +1,7 @@
 //! ARFF files: attributes, then dense rows or sparse rows `{index value, …}`.
 
 use super::hierarchy::Classes;
+use super::lines::Lines;
 use super::{Cells, Collected, Examples, InputColumn, Labels, ReadOptions, Space, fail, is_missing, number};
 use crate::error::Result;
 
@@ -108,16 +109,15 @@ struct Reader<'a> {
 }
 
 pub(super) fn parse(
-    text: &str,
+    mut lines: Lines<'_>,
     source: &str,
     options: &ReadOptions,
     labels: Option<Labels>,
 ) -> Result<Examples> {
-    let mut lines = (1..).zip(text.lines());
     let mut attributes: Vec<Attribute> = Vec::new();
     let mut has_data = false;
     let mut announced = None;
-    for (line, row) in lines.by_ref() {
+    while let Some((line, row)) = lines.next()? {
         let row = row.trim();
         if row.is_empty() || row.starts_with('%') {
             continue;
@@ -243,11 +243,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn rows<'t>(
-        self,
-        rows: impl Iterator<Item = (usize, &'t str)>,
-        options: &ReadOptions,
-    ) -> Result<Examples> {
+    fn rows(self, mut rows: Lines<'_>, options: &ReadOptions) -> Result<Examples> {
         let source = self.source;
         let width = self.inputs.iter().flatten().count();
         let classes = self.attributes.iter().find_map(|attribute| match &attribute.kind {
@@ -263,12 +259,13 @@ impl<'a> Reader<'a> {
         let mut collected = Collected::new(options, count);
         let (mut dense, mut lines) = (Vec::new(), Vec::new());
         let (mut ends, mut indices, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
-        for (line, row) in rows {
+        while let Some((line, row)) = rows.next()? {
             let row = row.trim();
             if row.is_empty() || row.starts_with('%') {
                 continue;
             }
-            let mut own = vec![String::new(); count];
+            // A hierarchy has one cell of targets, the path.
+            let mut own = vec![String::new(); if classes.is_some() { 0 } else { count }];
             let mut path = String::new();
             let sparse = row.starts_with('{');
             if sparse && !dense.is_empty() || !sparse && !ends.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::lines::Lines;
 use super::{Cells, Examples, InputColumn, ReadOptions, Space, fail, number};
 use crate::error::Result;
 use crate::learn::predict::{Sets, Targets};
@@ -18,7 +19,7 @@ pub(super) fn looks_like(line: &str) -> bool {
     is_input(labels) || is_label(labels) && tokens.next().is_some_and(is_input)
 }
 
-pub(super) fn parse(text: &str, source: &str, options: &ReadOptions) -> Result<Examples> {
+pub(super) fn parse(mut text: Lines<'_>, source: &str, options: &ReadOptions) -> Result<Examples> {
     if options.space != Space::Labels {
         let message = format!("a libsvm file has labels; a {} cannot be read from it", options.space.name());
         return Err(fail(source, 1, message));
@@ -27,7 +28,7 @@ pub(super) fn parse(text: &str, source: &str, options: &ReadOptions) -> Result<E
     let mut rows: Vec<Vec<u32>> = Vec::new();
     let mut most = options.known.as_ref().map_or(options.inputs.unwrap_or(0), |known| known.columns);
     let limit = (options.known.is_some() || options.inputs.is_some()).then_some(most);
-    for (line, row) in (1..).zip(text.lines()) {
+    while let Some((line, row)) = text.next()? {
         let row = row.split('#').next().unwrap_or_default();
         let mut tokens = row.split_whitespace().peekable();
         let Some(first) = tokens.peek() else { continue };

@@ -13,15 +13,17 @@ mod arff;
 mod csv;
 mod hierarchy;
 mod libsvm;
+mod lines;
 mod xml;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use self::lines::Lines;
 use super::{Blocks, Ranks, Sets, Targets};
 use crate::error::{Error, Result};
-use crate::io::read_input;
+use crate::io::{OpenInput, input_text, read_input};
 
 /// The space of structures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,17 +211,29 @@ pub(crate) fn fail(source: &str, line: usize, message: impl Into<String>) -> Err
 /// # Errors
 /// If the file cannot be read or does not follow its format.
 pub fn read_examples(path: &Path, options: &ReadOptions) -> Result<Examples> {
-    let input = read_input(path)?;
-    let (text, source) = (input.text.as_str(), input.source_name.as_str());
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('%'));
-    let Some(first) = first else { return Err(fail(source, 1, "the file is empty; expected a data set")) };
+    let mut input = OpenInput::open(path)?;
+    let source = &input.source_name.clone();
+    // The first line that is neither empty nor a comment tells the format.
+    let (mut start, mut at) = (Vec::new(), 0);
+    let first = loop {
+        if !input.read_line(&mut start)? {
+            return Err(fail(source, 1, "the file is empty; expected a data set"));
+        }
+        let line = String::from_utf8_lossy(&start[at..]);
+        let line = line.trim_start_matches('\u{feff}').trim();
+        if !line.is_empty() && !line.starts_with('%') {
+            break line.to_owned();
+        }
+        at = start.len();
+    };
     let examples = if first.starts_with('@') {
         let labels = label_names(path, options)?;
-        arff::parse(text, source, options, labels)?
-    } else if libsvm::looks_like(first) {
-        libsvm::parse(text, source, options)?
+        arff::parse(Lines::after(start, input), source, options, labels)?
+    } else if libsvm::looks_like(&first) {
+        libsvm::parse(Lines::after(start, input), source, options)?
     } else {
-        csv::parse(text, source, options)?
+        input.read_rest(&mut start)?;
+        csv::parse(&input_text(start, source)?, source, options)?
     };
     if examples.rows() == 0 {
         return Err(fail(source, 0, "the file has no rows"));

@@ -17,7 +17,7 @@ fn mulan_or_clus(text: &str, options: &ReadOptions, labels: &[&str]) -> Result<E
     let listed: String = labels.iter().map(|label| format!("<label name=\"{label}\"/>\n")).collect();
     let xml = format!("<labels>\n{listed}</labels>");
     let labels = if labels.is_empty() { None } else { Some(xml::labels(&xml, "t.xml").unwrap()) };
-    arff::parse(text, "t.arff", options, labels)
+    arff::parse(Lines::of(text), "t.arff", options, labels)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn hierarchies() {
 fn libsvm_and_csv_files() {
     assert!(libsvm::looks_like("3,1 1:0.5") && libsvm::looks_like("1:2 3:4"));
     assert!(!libsvm::looks_like("a,b,c") && !libsvm::looks_like("1,2,3"));
-    let read = libsvm::parse(LIBSVM, "t", &options(Space::Labels)).unwrap();
+    let read = libsvm::parse(Lines::of(LIBSVM), "t", &options(Space::Labels)).unwrap();
     assert_eq!((read.names.as_slice(), read.columns.len()), (&["1".to_owned(), "3".to_owned()][..], 4));
     let Some(Targets::Sets(sets)) = &read.targets else { panic!() };
     assert_eq!((sets.row(0), sets.row(1), sets.row(2)), (&[0, 1][..], &[][..], &[1][..]));
@@ -99,7 +99,7 @@ fn mistakes_are_named_with_line_and_token() {
     let clus = |text: &str| mulan_or_clus(text, &hierarchy, &[]).unwrap_err().to_string();
     let table =
         |text: &str, options: &ReadOptions| csv::parse(text, "t.csv", options).unwrap_err().to_string();
-    let svm = |text: &str| libsvm::parse(text, "t", &labels).unwrap_err().to_string();
+    let svm = |text: &str| libsvm::parse(Lines::of(text), "t", &labels).unwrap_err().to_string();
     let cases = [
         (mulan(ARFF, &["l1", "l3"]), "t.xml: line 3: the label `l3` is no attribute of t.arff"),
         (
@@ -192,13 +192,42 @@ fn broken_files_never_panic() {
                 bytes[at] = byte;
                 let text = String::from_utf8(bytes).unwrap();
                 let own = options(space);
-                let _ = arff::parse(&text, "t", &own, labels.clone());
+                let _ = arff::parse(Lines::of(&text), "t", &own, labels.clone());
                 let _ = csv::parse(&text, "t", &own);
-                let _ = libsvm::parse(&text, "t", &own);
+                let _ = libsvm::parse(Lines::of(&text), "t", &own);
                 let _ = xml::labels(&text, "t");
             }
-            let _ = arff::parse(&text[..at], "t", &options(space), labels.clone());
+            let _ = arff::parse(Lines::of(&text[..at]), "t", &options(space), labels.clone());
             let _ = csv::parse(&text[..at], "t", &options(space));
         }
     }
+}
+
+/// Lines that were read before and lines that are read later are numbered together.
+#[test]
+fn lines_are_read_one_after_the_other() {
+    for cut in [0, 8, 14] {
+        let text = "\u{feff}@a \u{e4}\r\n\nlast";
+        let (start, rest) = text.split_at(if cut == 8 { 9 } else { cut.min(10) });
+        let mut lines = Lines::after(start.as_bytes().to_vec(), OpenInput::of(rest, "t"));
+        let mut found = Vec::new();
+        while let Some((number, line)) = lines.next().unwrap() {
+            found.push((number, line.to_owned()));
+        }
+        assert_eq!(found, [(1, "@a \u{e4}".into()), (2, String::new()), (3, "last".into())], "{cut}");
+    }
+    let name = format!("zhat-lines-{}.arff", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let read = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        read_examples(&path, &options(Space::Hierarchy)).map_err(|error| error.to_string())
+    };
+    let crlf = format!("\u{feff}% comment\r\n{}", CLUS.replace('\n', "\r\n"));
+    assert_eq!(read(crlf.as_bytes()).unwrap().lines, [6, 7, 8]);
+    let mut bytes = CLUS.as_bytes().to_vec();
+    let at = bytes.len() - 3;
+    bytes[at] = 0xff;
+    assert!(read(&bytes).unwrap_err().ends_with("line 7: the text is not UTF-8"));
+    assert!(read(b"\n% only a comment\n").unwrap_err().contains("the file is empty"));
+    std::fs::remove_file(&path).unwrap();
 }

@@ -251,11 +251,40 @@ impl Form {
         })
     }
 
+    /// Checks that observed structures belong to the space and that a predictor can be trained with them.
+    ///
+    /// # Errors
+    /// If they are of another kind or width, a row is no structure of the space, or a partial ranking has too many
+    /// items for exact gradients.
+    pub fn check(&self, targets: &Targets) -> Result<()> {
+        self.check_space(targets)?;
+        match self.long_partial(targets) {
+            Some(row) => {
+                let message = format!(
+                    "row {row} is partial; only plackett-luce is trained with such rows for more than {MOST_ITEMS} items"
+                );
+                Err(Error::argument("targets", message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The first partial ranking of too many items for exact sums.
+    pub(crate) fn long_partial(&self, targets: &Targets) -> Option<usize> {
+        let (Form::Mallows { items } | Form::Positions { items } | Form::Precedence { items }) = self else {
+            return None;
+        };
+        if *items <= MOST_ITEMS {
+            return None;
+        }
+        (0..targets.rows()).find(|&row| targets.structure(row).is_none())
+    }
+
     /// Checks that observed structures belong to the space.
     ///
     /// # Errors
     /// If they are of another kind or width, or a row is no structure of the space.
-    pub fn check(&self, targets: &Targets) -> Result<()> {
+    pub(crate) fn check_space(&self, targets: &Targets) -> Result<()> {
         let kind = match self {
             Form::Labels { .. } | Form::Hierarchy { .. } => matches!(targets, Targets::Sets(_)),
             Form::Partition { .. } => matches!(targets, Targets::Blocks(_)),
@@ -282,16 +311,6 @@ impl Form {
                     return Err(Error::argument("targets", message));
                 }
             }
-        }
-        if let Form::Mallows { items } | Form::Positions { items } | Form::Precedence { items } = self
-            && *items > MOST_ITEMS
-            && let Some(row) = (0..targets.rows()).find(|&row| targets.structure(row).is_none())
-        {
-            let message = format!(
-                "row {row} is partial; only plackett-luce allows this for more than {} items",
-                MOST_ITEMS
-            );
-            return Err(Error::argument("targets", message));
         }
         if let (Form::PlackettLuce { .. }, Targets::Ranks(ranks)) = (self, targets)
             && let Some(row) = (0..targets.rows()).find(|&row| !plackett_luce::fits(ranks.row(row)))

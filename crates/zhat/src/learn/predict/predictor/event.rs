@@ -5,7 +5,8 @@
 //! f(S) = Σ_{i ∈ S} f(S∖i)·e^{u_i}/Σ_{j ∉ S∖i} e^{u_j}. Items without a condition are left out, which is exact for
 //! this model. Time 2ⁿ·n per row for the n items of conditions.
 //!
-//! Beyond exact sums, P(E) is the share of samples that satisfy E, with an interval if the samples are exact.
+//! Beyond exact sums, P(E) is the share of samples that satisfy E, with an interval if the samples are exact. The
+//! probability of a partial ranking of many items is that of its order of pairs.
 
 use super::row::{Row, approximate};
 use super::{Guaranteed, Predictor};
@@ -100,8 +101,8 @@ impl Predictor {
         let conditions: Vec<Condition> = conditions.collect();
         let quiet = run.unobserved();
         self.each_row(inputs, run, &clock, |row, model| {
-            let some = model.restrict(conditions.iter().cloned())?;
             if self.is_exact() {
+                let some = model.restrict(conditions.iter().cloned())?;
                 let log_z = Oracle::default().log_partition(model, &quiet)?.value;
                 let value = match possible(Oracle::default().log_partition(&some, &quiet))? {
                     Some(found) => (found.value - log_z).min(0.0),
@@ -109,21 +110,59 @@ impl Predictor {
                 };
                 return Ok(Guaranteed { value, guarantee: Guarantee::Exact });
             }
-            let whole = self.row(row, model, run, &clock);
-            let part = Row { model: &some, ..self.row(row, model, run, &clock) };
-            match (whole.exact_log_partition()?, possible(part.exact_log_partition())?) {
-                (_, None) => Ok(Guaranteed { value: f64::NEG_INFINITY, guarantee: Guarantee::Exact }),
-                (Some(all), Some(Some(own))) => {
-                    Ok(Guaranteed { value: (own - all).min(0.0), guarantee: Guarantee::Exact })
-                }
-                _ => sampled(&whole, &some),
-            }
+            log_probability(&self.row(row, model, run, &clock), &conditions)
         })
     }
 }
 
+/// ln P of conditions for one row: exact if the sums are fast enough, otherwise from samples.
+fn log_probability(row: &Row<'_>, conditions: &[Condition]) -> Result<Guaranteed<f64>> {
+    let some = row.model.restrict(conditions.iter().cloned())?;
+    let part = Row { model: &some, ..*row };
+    match (row.exact_log_partition()?, possible(part.exact_log_partition())?) {
+        (_, None) => Ok(Guaranteed { value: f64::NEG_INFINITY, guarantee: Guarantee::Exact }),
+        (Some(all), Some(Some(own))) => {
+            Ok(Guaranteed { value: (own - all).min(0.0), guarantee: Guarantee::Exact })
+        }
+        _ => sampled(row, &some),
+    }
+}
+
+/// ln p of a partial ranking: of all orders that extend it.
+pub(super) fn partial_log_probability(row: &Row<'_>, ranks: &[u32]) -> Result<Guaranteed<f64>> {
+    let conditions = partial_order(ranks);
+    if conditions.is_empty() {
+        return Ok(Guaranteed { value: 0.0, guarantee: Guarantee::Exact });
+    }
+    log_probability(row, &conditions)
+}
+
+/// The order of items that ranks give: every item comes before those with the next larger rank. Ties and items
+/// without a rank have no condition.
+pub(super) fn partial_order(ranks: &[u32]) -> Vec<Condition> {
+    let mut known: Vec<u32> = ranks.iter().copied().filter(|rank| *rank > 0).collect();
+    known.sort_unstable();
+    known.dedup();
+    let items = |rank: u32| (0..ranks.len()).filter(move |&item| ranks[item] == rank);
+    let next = |pair: &[u32]| {
+        let (first, second) = (pair[0], pair[1]);
+        items(first).flat_map(move |i| items(second).map(move |j| Condition::Is(Event::Before(i, j))))
+    };
+    known.windows(2).flat_map(next).collect()
+}
+
+/// Whether an order extends a partial ranking.
+pub(super) fn extends(order: &[u32], ranks: &[u32]) -> bool {
+    let mut last = 0;
+    order.iter().map(|&item| ranks[item as usize]).filter(|rank| *rank > 0).all(|rank| {
+        let fits = rank >= last;
+        last = rank;
+        fits
+    })
+}
+
 /// ln of the share of samples that satisfy the conditions of a restricted model.
-fn sampled(row: &Row<'_>, some: &SpaceModel) -> Result<Guaranteed<f64>> {
+pub(super) fn sampled(row: &Row<'_>, some: &SpaceModel) -> Result<Guaranteed<f64>> {
     let (samples, draws) = row.samples()?;
     let Structures::Restricted(space) = some.structures() else {
         return Ok(Guaranteed { value: 0.0, guarantee: Guarantee::Exact });
@@ -134,15 +173,20 @@ fn sampled(row: &Row<'_>, some: &SpaceModel) -> Result<Guaranteed<f64>> {
         let mut all = space.conditions().iter().map(|condition| condition.holds(space.base(), &whole));
         hits += usize::from(all.try_fold(true, |all, own| own.map(|own| all && own))?);
     }
-    let share = hits as f64 / samples.len() as f64;
+    Ok(log_share(hits, samples.len(), draws, row.failure))
+}
+
+/// ln of a share of samples, with its interval if they are exact.
+pub(super) fn log_share(hits: usize, count: usize, draws: Draws, failure: f64) -> Guaranteed<f64> {
+    let share = hits as f64 / count as f64;
     let guarantee = match draws {
         Draws::Exact => {
-            let (low, high) = proportion(share, samples.len(), row.failure);
-            Guarantee::Bounds { low: low.ln(), high: high.ln(), confidence: 1.0 - row.failure }
+            let (low, high) = proportion(share, count, failure);
+            Guarantee::Bounds { low: low.ln(), high: high.ln(), confidence: 1.0 - failure }
         }
         Draws::Approximate => approximate(),
     };
-    Ok(Guaranteed { value: share.ln(), guarantee })
+    Guaranteed { value: share.ln(), guarantee }
 }
 
 /// An interval for a probability from the share of independent trials, by Chernoff's bound: the p with

@@ -1,15 +1,15 @@
 //! Structures, probabilities and samples of many rows. Where exact sums are out of reach, rows are answered one by
 //! one ([`super::row`]).
 
-use super::{Decision, Guaranteed, Prediction, Predictor, RowScores, row};
+use super::{Decision, Guaranteed, Prediction, Predictor, RowScores, event, row};
 use crate::answer::Guarantee;
 use crate::error::{Error, Result};
 use crate::learn::predict::data::Space;
 use crate::learn::predict::form::{Mallows, Mode, Ranking, RankingScores, Work, pair};
-use crate::learn::predict::{Form, Inputs, Targets, decide};
+use crate::learn::predict::{Form, Inputs, Ranks, Targets, decide};
 use crate::method::space::perfect::Draws;
-use crate::random::Streams;
-use crate::run::Run;
+use crate::random::{Stream, Streams};
+use crate::run::{Clock, Run};
 
 impl Predictor {
     /// The structure that is best for a loss, for every row, with its probability and their guarantees.
@@ -182,7 +182,8 @@ impl Predictor {
         })
     }
 
-    /// ln p of the observed structure of every row; for a partial ranking, of all orders that extend it.
+    /// ln p of the observed structure of every row; for a partial ranking, of all orders that extend it. Those of more
+    /// than 16 items are counted in samples, except under Plackett–Luce, and have an interval.
     ///
     /// # Errors
     /// If the targets do not fit the predictor or the inputs, or the budget is exceeded.
@@ -203,7 +204,7 @@ impl Predictor {
         failure: f64,
         run: &Run,
     ) -> Result<Vec<Guaranteed<f64>>> {
-        self.form.check(targets)?;
+        self.form.check_space(targets)?;
         if inputs.rows() != targets.rows() {
             let message =
                 format!("there are {} rows of inputs and {} of targets", inputs.rows(), targets.rows());
@@ -212,14 +213,27 @@ impl Predictor {
         let clock = run.start("likelihood");
         if !self.compiled.family.has_sums() {
             return self.each_row(inputs, run, &clock, |row, model| {
-                let structure = targets.structure(row).ok_or_else(|| {
-                    let message =
-                        format!("row {row} is partial, which needs exact sums; they are out of reach");
-                    Error::argument("targets", message)
-                })?;
-                let row = row::Row { failure, ..self.row(row, model, run, &clock) };
-                let (value, guarantee) = row::log_probability(&row, &structure)?;
-                Ok(Guaranteed { value, guarantee })
+                let one = row::Row { failure, ..self.row(row, model, run, &clock) };
+                match (targets.structure(row), targets) {
+                    (None, Targets::Ranks(ranks)) => event::partial_log_probability(&one, ranks.row(row)),
+                    (structure, _) => {
+                        let (value, guarantee) = row::log_probability(&one, &structure.unwrap_or_default())?;
+                        Ok(Guaranteed { value, guarantee })
+                    }
+                }
+            });
+        }
+        if let (Some(_), Targets::Ranks(ranks)) = (self.form.long_partial(targets), targets) {
+            let streams = Streams::new(run.seed(), "predictor partial");
+            return self.each_block(inputs, run, &clock, |block, work| {
+                let lanes = block.rows.len();
+                let each = block.rows.clone().enumerate();
+                each.map(|(lane, row)| {
+                    let mut random = streams.block(row as u64);
+                    let (at, own) = ((lane, lanes), ranks.row(row));
+                    self.counted(block.scores, at, work, own, (failure, &mut random), &clock)
+                })
+                .collect()
             });
         }
         self.each_block(inputs, run, &clock, |block, work| {
@@ -228,6 +242,34 @@ impl Predictor {
             let exact = |loss: f64| Guaranteed { value: -loss, guarantee: Guarantee::Exact };
             Ok(losses.into_iter().map(exact).collect())
         })
+    }
+
+    /// ln p of a ranking of a family whose samples are exact and fast; only partial rankings need them.
+    pub(super) fn counted(
+        &self,
+        scores: &[f64],
+        (lane, lanes): (usize, usize),
+        work: &mut Work,
+        ranks: &[u32],
+        (failure, random): (f64, &mut Stream),
+        clock: &Clock<'_>,
+    ) -> Result<Guaranteed<f64>> {
+        let family = &self.compiled.family;
+        if event::partial_order(ranks).is_empty() {
+            return Ok(Guaranteed { value: 0.0, guarantee: Guarantee::Exact });
+        }
+        let mut log_z = vec![0.0; lanes];
+        family.upward(scores, lanes, Mode::Sum, work, &mut log_z);
+        if let Some(order) = Ranks::order(ranks) {
+            let value = family.score(scores, (lane, lanes), &order) - log_z[lane];
+            return Ok(Guaranteed { value, guarantee: Guarantee::Exact });
+        }
+        let mut hits = 0;
+        let many = (row::SAMPLES, random);
+        let draws = family.draw(scores, (lane, lanes), work, many, clock, &mut |order| {
+            hits += usize::from(event::extends(order, ranks));
+        })?;
+        Ok(event::log_share(hits, row::SAMPLES, draws, failure))
     }
 
     /// Whether probabilities and predictions are exact. Otherwise exact sums are out of reach, and every prediction

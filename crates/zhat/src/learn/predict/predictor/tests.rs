@@ -6,7 +6,7 @@ use crate::learn::predict::file::{parse_predictor, write_predictor};
 use crate::learn::predict::form::tests::{forms, score, structures};
 use crate::learn::predict::{Blocks, Encoding, Ranks, Scaling, Sets, area, evaluate, kendall, reliability};
 use crate::model::space::Condition;
-use crate::random::Streams;
+use crate::random::{Stream, Streams};
 
 const ROWS: usize = 70;
 
@@ -338,6 +338,128 @@ fn probabilities_of_events_beyond_exact_sums_have_intervals() {
             }
             _ => panic!("{own:?}"),
         }
+    }
+}
+
+/// Random ranks of some items, with ties and items without a rank; at least two differ.
+fn partial_ranks(n: usize, random: &mut Stream) -> Vec<u32> {
+    loop {
+        let ranks: Vec<u32> = (0..n).map(|_| random.below(4) as u32).collect();
+        let mut known: Vec<u32> = ranks.iter().copied().filter(|rank| *rank > 0).collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.len() > 1 && Ranks::order(&ranks).is_none() {
+            return ranks;
+        }
+    }
+}
+
+/// The path of many items, on few: shares of samples against enumeration. Each of 72 intervals fails with probability
+/// 1e-8, all together with less than 1e-6.
+#[test]
+fn sampled_probabilities_of_partial_rankings_cover_the_exact_ones() {
+    let run = Run::default().with_seed(3);
+    let (clock, failure) = (run.start("test"), 1e-8);
+    let mut random = Streams::new(14, "predictor tests").block(3);
+    for form in [Form::Precedence { items: 5 }, Form::Positions { items: 5 }, Form::Mallows { items: 5 }] {
+        let (made, inputs, scores) = predictor(&form, 40);
+        for at in 0..24 {
+            let ranks = partial_ranks(5, &mut random);
+            let extended = |y: &[u32]| {
+                let rank = |item: u32| ranks[item as usize];
+                let pairs = (0..5).flat_map(|i| (i + 1..5).map(move |j| (i, j)));
+                pairs
+                    .filter(|&(i, j)| rank(y[i]) > 0 && rank(y[j]) > 0)
+                    .all(|(i, j)| rank(y[i]) <= rank(y[j]))
+            };
+            let law = law(&form, &scores[at]);
+            let want: f64 = law.iter().filter(|(y, _)| extended(y)).map(|(_, p)| p).sum();
+            assert!(law.iter().all(|(y, _)| event::extends(y, &ranks) == extended(y)), "{ranks:?}");
+            let own = match form {
+                Form::Mallows { .. } => {
+                    let mut stream = Streams::new(at as u64, "predictor tests").block(4);
+                    let many = (failure, &mut stream);
+                    made.counted(&scores[at], (0, 1), &mut Work::default(), &ranks, many, &clock).unwrap()
+                }
+                _ => {
+                    let model = made.row_model(&inputs, at, &run).unwrap();
+                    let row = row::Row { failure, number: at as u64, ..made.row(at, &model, &run, &clock) };
+                    let some = model.restrict(event::partial_order(&ranks)).unwrap();
+                    event::sampled(&row, &some).unwrap()
+                }
+            };
+            let Guarantee::Bounds { low, high, confidence } = own.guarantee else { panic!("{own:?}") };
+            assert!(confidence == 1.0 - failure && low <= own.value && own.value <= high, "{own:?}");
+            assert!(low <= want.ln() && want.ln() <= high, "{form:?} {ranks:?}: {own:?} {want}");
+            assert!(high.exp() - low.exp() < 0.11, "{own:?}");
+            // The same conditions, exactly.
+            let targets = Targets::Ranks(Ranks { items: 5, ranks: ranks.clone() });
+            let exact = made.log_probabilities(&inputs.select(&[at]), &targets, &run).unwrap().swap_remove(0);
+            assert!((exact.value.exp() - want).abs() < 1e-12, "{exact:?} {want}");
+        }
+    }
+}
+
+/// Twenty items: the first place of an item under Mallows and under precedences, whose probabilities are known.
+#[test]
+fn probabilities_of_long_partial_rankings_are_answered() {
+    let run = Run::default().with_seed(5);
+    let n = 20;
+    let examples = examples();
+    let how = Encoding { scaling: Scaling::None, fourier: None };
+    // The centre is 0, 1, 2, …, whatever the inputs are.
+    let mut parameters = vec![0.0; 3 * n];
+    (0..n).for_each(|item| parameters[2 * n + item] = -(item as f64));
+    let spread = 0.3;
+    parameters.push(spread);
+    let names = |n: usize| (0..n).map(|i| format!("n{i}")).collect::<Vec<_>>();
+    let encoder = Encoder::fit(&examples, &how).unwrap();
+    let form = Form::Mallows { items: n };
+    let made = Predictor::new(form, names(n), encoder.clone(), parameters, Training::default()).unwrap();
+    let inputs = made.inputs(&examples, &run).unwrap().select(&[0, 1, 2, 3]);
+    // Item k is first with probability ∝ e^{−ks}; the second row has no condition, the third is complete.
+    let mut ranks = vec![2; n];
+    ranks[1] = 1;
+    ranks.extend(vec![0; n]);
+    ranks.extend(1..=n as u32);
+    ranks.extend([1, 2].into_iter().chain(vec![0; n - 2]));
+    let targets = Targets::Ranks(Ranks { items: n, ranks });
+    let found = made.log_probabilities(&inputs, &targets, &run).unwrap();
+    let total: f64 = (0..n).map(|k| (-spread * k as f64).exp()).sum();
+    let h = |k: f64| k / -(-k * spread).exp_m1();
+    for (own, want) in [(&found[0], (-spread).exp() / total), (&found[3], h(2.0) - h(1.0))] {
+        let Guarantee::Bounds { low, high, confidence } = own.guarantee else { panic!("{own:?}") };
+        assert!(confidence == 0.99 && low <= want.ln() && want.ln() <= high, "{own:?} {want}");
+        assert!(high.exp() - low.exp() < 0.06, "{own:?}");
+    }
+    assert_eq!((found[1].value, &found[1].guarantee), (0.0, &Guarantee::Exact));
+    let log_z = log_partition(n, spread).0;
+    assert!((found[2].value + log_z).abs() < 1e-9 && found[2].guarantee == Guarantee::Exact);
+    let measures = evaluate(&made, &inputs, &targets, None, &run).unwrap();
+    assert!(matches!(measures.log_loss, Guarantee::Bounds { .. }), "{measures:?}");
+    // All orders are equally likely if no pair has a score.
+    for form in [Form::Precedence { items: n }, Form::Positions { items: n }] {
+        let width = dimension(&form.compile_samples().unwrap(), 3);
+        let zeros = vec![0.0; width];
+        let made =
+            Predictor::new(form.clone(), names(n), encoder.clone(), zeros, Training::default()).unwrap();
+        for (own, want) in made
+            .log_probabilities(&inputs, &targets, &run)
+            .unwrap()
+            .iter()
+            .zip([1.0 / n as f64, 1.0, f64::NAN, 0.5])
+            .filter(|(_, want)| !want.is_nan())
+        {
+            match own.guarantee {
+                Guarantee::Exact => assert!((own.value - f64::ln(want)).abs() < 1e-9, "{form:?} {own:?}"),
+                Guarantee::Bounds { low, high, .. } => {
+                    assert!(low <= f64::ln(want) && f64::ln(want) <= high, "{form:?} {own:?} {want}");
+                }
+                _ => panic!("{own:?}"),
+            }
+        }
+        let refused = form.check(&targets).unwrap_err().to_string();
+        assert!(refused.contains("row 0 is partial; only plackett-luce is trained"), "{refused}");
     }
 }
 

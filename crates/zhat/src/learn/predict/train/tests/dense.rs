@@ -2,7 +2,10 @@
 //! known exactly, through samples.
 
 use super::*;
+use crate::answer::Guarantee;
+use crate::learn::Structure;
 use crate::learn::predict::objective::Objective;
+use crate::learn::predict::{Cells, Decision, Examples, InputColumn, Recipe, Space};
 
 const LAMBDA: f64 = 0.2;
 
@@ -207,5 +210,68 @@ fn gaps_from_approximate_samples_are_not_certified() {
         if let Some(regret) = found.regret {
             assert_eq!(regret.confidence(), 0.0);
         }
+    }
+}
+
+/// Eighteen siblings with all pairs: from examples to predictions with their guarantees.
+#[test]
+fn hierarchies_with_dense_pairs_of_siblings_are_trained_by_samples() {
+    let run = Run::default().with_threads(1).with_seed(4);
+    let parents: Vec<Option<usize>> = (0..20).map(|v| if v < 2 { None } else { Some(0) }).collect();
+    let mut sets = Sets { width: 20, ..Default::default() };
+    for row in 0..8u32 {
+        sets.push([0].into_iter().chain((2..20).filter(|v| (3 * v + 5 * row) % 7 < 2))).unwrap();
+    }
+    let examples = Examples {
+        source: "t".into(),
+        lines: (1..9).collect(),
+        columns: vec![InputColumn { name: "a".into(), levels: None }],
+        cells: Cells::Dense((0..8).map(|row| f64::from(row).sin()).collect()),
+        names: (0..20).map(|v| format!("n{v}")).collect(),
+        parents: parents.clone(),
+        targets: Some(Targets::Sets(sets)),
+        weights: None,
+    };
+    let mut recipe = Recipe {
+        space: Space::Hierarchy,
+        pairs: Structure::Complete,
+        learning: Learning::default().lambda(1.0),
+        ..Default::default()
+    };
+    let refused = recipe.fit(&examples, None, &run, &mut |_| Ok(true)).unwrap_err();
+    assert!(refused.to_string().contains("sampled gradients would work"), "{refused}");
+    recipe.learning = recipe.learning.method(Method::Sampled).samples(4).iterations(4).gap(0.0);
+    let (mut gaps, mut certified) = (Vec::new(), false);
+    let fitted = recipe.fit(&examples, None, &run, &mut |now| {
+        gaps.push(now.progress().gap);
+        certified = now.progress().certified;
+        Ok(true)
+    });
+    let (made, _) = fitted.unwrap();
+    let Form::Hierarchy { pairs, .. } = made.form() else { panic!() };
+    assert_eq!(pairs.len(), 1 + 18 * 17 / 2);
+    let training = made.training();
+    // The gap is called certified only if all samples were exact.
+    assert_eq!(training.confidence, if certified { 0.95 } else { 0.0 }, "{training:?}");
+    assert!(training.objective.is_nan() && training.gap < 0.5 * gaps[0], "{gaps:?}");
+    assert!(!made.is_exact());
+    let inputs = made.inputs(&examples, &run).unwrap().select(&[0, 5]);
+    let closed = |y: &[u32]| (0..20).all(|v| y[v] == 0 || parents[v].is_none_or(|parent| y[parent] == 1));
+    for decision in [Decision::MostProbable, Decision::Hamming] {
+        for one in made.predict(&inputs, decision, &run).unwrap() {
+            assert!(closed(&one.structure), "{one:?}");
+            let log = one.log_probability;
+            match one.guarantee {
+                Guarantee::Exact => {}
+                Guarantee::Bounds { low, high, .. } => {
+                    assert!(low <= log && log <= high, "{low} {log} {high}")
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    for row in made.marginals(&inputs, &run).unwrap() {
+        let above = |v: usize| parents[v].is_none_or(|parent| row.value[v] <= row.value[parent] + 1e-12);
+        assert!((0..20).all(|v| (0.0..=1.0).contains(&row.value[v]) && above(v)), "{row:?}");
     }
 }
