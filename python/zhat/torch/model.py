@@ -165,7 +165,7 @@ def _real(name: str, value: Any, first: torch.Tensor | None) -> torch.Tensor:
             value = value.to(first.dtype)
     if not value.is_floating_point():
         raise InputError(f"{name}: has values of type {value.dtype}; expected real numbers, as by .float()")
-    return _usable(name, value)
+    return on_cpu(name, value)
 
 
 def _made(name: str, value: Any, expected: str) -> torch.Tensor:
@@ -187,10 +187,11 @@ def _whole(name: str, value: Any) -> torch.Tensor:
             value = value.long()
     if value.is_floating_point() or value.is_complex() or value.dtype is torch.bool:
         raise InputError(f"{name}: has values of type {value.dtype}; expected integers, as by .long()")
-    return _usable(name, value)
+    return on_cpu(name, value)
 
 
-def _usable(name: str, value: torch.Tensor) -> torch.Tensor:
+def on_cpu(name: str, value: torch.Tensor) -> torch.Tensor:
+    """The same tensor, if it is on the CPU and strided."""
     if value.device.type != "cpu":
         raise InputError(
             f"{name}: is on the device {value.device}; zhat.torch computes on the CPU, so call .cpu() first"
