@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-
 import zhat
 from zhat import _zhat
 from zhat.runtime import run
@@ -40,7 +39,9 @@ def arrays() -> dict[str, Callable[[], object]]:
     return {
         "native": lambda: _zhat.forward("log_partition", [chain._native], ("exact", "{}"), None, how),
         "zhat.ops.log_partition(chain)": lambda: zhat.ops.log_partition(chain),
-        "zhat.ops.log_partition(Chain(…))": lambda: zhat.ops.log_partition(zhat.Chain(emissions, transitions)),
+        "zhat.ops.log_partition(Chain(…))": lambda: zhat.ops.log_partition(
+            zhat.Chain(emissions, transitions)
+        ),
         "chain.log_partition()": chain.log_partition,
     }
 
@@ -48,7 +49,6 @@ def arrays() -> dict[str, Callable[[], object]]:
 def tensors() -> dict[str, Callable[[], object]]:
     """Calls with tensors, whose models are always built."""
     import torch
-
     import zhat.torch as zt
 
     torch.set_num_threads(1)

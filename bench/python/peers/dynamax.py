@@ -14,7 +14,9 @@ import timing
 def load(problem):
     """The gradient with respect to all scores; the end scores belong to the last position."""
     tags = jnp.array(problem.tags)
-    scores = tuple(jnp.array(own) for own in (problem.start, problem.end, problem.emissions, problem.transitions))
+    scores = tuple(
+        jnp.array(own) for own in (problem.start, problem.end, problem.emissions, problem.transitions)
+    )
 
     def likelihood(start, end, emissions, transitions):
         initial, table = jnp.exp(start), jnp.exp(transitions)

@@ -43,6 +43,16 @@ def _mask_lengths_fake(inside: Tensor) -> Tensor:
     return inside.new_empty((inside.shape[0],), dtype=torch.int64)
 
 
+def _equal_lengths(own: Tensor, others: Tensor) -> Tensor:
+    if not torch.equal(own, others.to(own.dtype)):
+        raise InputError(f"other: found lengths {others.tolist()}, expected {own.tolist()}")
+    return own.clone()
+
+
+def _equal_lengths_fake(own: Tensor, others: Tensor) -> Tensor:
+    return torch.empty_like(own)
+
+
 in_range = register(
     "in_range",
     "(Tensor numbers, str name, SymInt low, SymInt high, str what) -> Tensor",
@@ -53,3 +63,8 @@ in_range = register(
 
 mask_lengths = register("mask_lengths", "(Tensor inside) -> Tensor", _mask_lengths, _mask_lengths_fake)
 """The lengths of sequences (B,) of a mask (B, T) that is true at their positions."""
+
+equal_lengths = register(
+    "equal_lengths", "(Tensor own, Tensor others) -> Tensor", _equal_lengths, _equal_lengths_fake
+)
+"""The lengths of a distribution, which are those of another one."""

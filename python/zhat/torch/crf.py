@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from .._arguments import integer
+from .._arguments import LARGE, integer, warn_of_copy
 from ..errors import InputError, ZeroPartitionError
 from ._checks import in_range, mask_lengths
 from .model import Chain, on_cpu
@@ -156,12 +156,12 @@ class CRF(torch.nn.Module):
         if emissions.shape[2] != self.num_tags:
             raise InputError(f"emissions: found {emissions.shape[2]} tags, expected {self.num_tags}")
         on_cpu("emissions", emissions)
-        scores = emissions if self.batch_first else emissions.transpose(0, 1)
+        scores = emissions if self.batch_first else _turned(emissions)
         if mask is None:
             return scores, None, None
         if not isinstance(mask, Tensor) or mask.is_floating_point() or mask.is_complex():
-            found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            raise InputError(f"mask: found {found}, expected a tensor of bools")
+            kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+            raise InputError(f"mask: found {kind}, expected a tensor of bools")
         if mask.shape != emissions.shape[:2]:
             expected = tuple(emissions.shape[:2])
             raise InputError(f"mask: found shape {tuple(mask.shape)}, expected {expected}, as emissions")
@@ -183,6 +183,14 @@ class CRF(torch.nn.Module):
             own = own.masked_fill(~inside, 0)
         checked: Tensor = in_range(own, "tags", 0, self.num_tags - 1, "tags")
         return checked
+
+
+def _turned(emissions: Tensor) -> Tensor:
+    """A copy with the batch first; a large one has a warning."""
+    size = emissions.numel() * emissions.element_size()
+    if size > LARGE and not torch.compiler.is_compiling():
+        warn_of_copy("emissions", size, "the time axis is first; with batch_first=True a contiguous tensor")
+    return emissions.transpose(0, 1).contiguous()
 
 
 def _forbidden(given: Tensor | Iterable[tuple[int | None, int | None]], tags: int) -> Tensor:
