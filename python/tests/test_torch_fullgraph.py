@@ -115,7 +115,7 @@ def test_the_default_backend(backend: str) -> None:
     with pytest.raises(zhat.InputError, match="mask: .* sequence 1 is empty"):
         compiled(emissions, tags, empty)
     with pytest.raises(zhat.InputError, match="tags: found 3, expected tags from 0 to 2"):
-        compiled(emissions, tags + 3 * (tags == tags.max()), torch.ones_like(mask))
+        compiled(emissions, tags + (tags == 2), torch.ones_like(mask))
 
 
 # Graphs.
@@ -222,6 +222,7 @@ def test_operators_of_checks_are_registered_correctly() -> None:
         torch.library.opcheck(operator, arguments)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("name", ["chain", "segments", "low rank", "projective", "trees"])
 def test_operators_of_two_models_and_third_derivatives(name: str) -> None:
     case = CASES[name]
@@ -237,9 +238,8 @@ def test_operators_of_two_models_and_third_derivatives(name: str) -> None:
     torch.library.opcheck(operators.cross_entropy.default, pair)
     # There are no fourth derivatives, so their backward pass is an error.
     forward = ("test_schema", "test_autograd_registration", "test_faketensor")
-    third = ("log_partition", [own.detach() for own in tensors], weights.detach(), inner, outer, text, "")
-    third = (*third[:3], *([own.detach() for own in each] for each in third[3:5]), *third[5:])
+    third = ("log_partition", tensors, weights, inner, outer, text, "")
     torch.library.opcheck(operators.third.default, third, test_utils=forward)
     soft, lengths, _, record = operators.relaxed_sample([own.detach() for own in tensors], text, 2, 0.5, 0)
-    given = ([own.detach() for own in tensors], soft, lengths, record, text, 2, 0.5, 0)
+    given = (tensors, soft, lengths, record, text, 2, 0.5, 0)
     torch.library.opcheck(operators.relaxed_gradient.default, given, test_utils=forward)

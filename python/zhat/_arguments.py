@@ -24,11 +24,14 @@ LARGE = 64 << 20
 
 def integer(name: str, value: object, low: int = 0, high: int = 2**63 - 1) -> int:
     """An integer between `low` and `high`."""
-    unmasked(name, value)
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"{name}: expected an integer, found {value!r}") from None
+    if type(value) is int:
+        number = value
+    else:
+        unmasked(name, value)
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            raise InputError(f"{name}: expected an integer, found {value!r}") from None
     if not low <= number <= high:
         raise InputError(f"{name}: expected an integer between {low} and {high}, found {number}")
     return number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ from torch.distributions import Distribution
 
 from ..._arguments import integer
 from ...errors import InputError
+from .._cached import cached_property
 from .._checks import equal_lengths, in_range
 from .._states import drawn
 from ..model import Model, on_cpu

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
+from .._cached import cached_property
 from ..model import Chain, Model
 from ..queries import marginals
 from ._base import Event, Lengths, Places, StructDistribution, check_axes, counted, indices, lengths_of
