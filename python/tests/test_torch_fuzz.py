@@ -131,7 +131,7 @@ def changed(tensor: Any, random: np.random.Generator) -> tuple[str, Any]:
         "strided": lambda: torch.stack([tensor, tensor], -1)[..., 0],
         "expanded": lambda: tensor[:1].expand(tensor.shape),
         "overlapping": lambda: tensor.flatten().as_strided(tensor.shape, (1,) * tensor.dim()),
-        "negated view": lambda: torch._neg_view(-tensor),
+        "negated view": lambda: tensor if tensor.dtype is torch.bool else torch._neg_view(-tensor),
         "array": lambda: tensor.numpy(),
         "read-only array": lambda: np.broadcast_to(tensor.numpy()[:1], tensor.shape),
         "list": tensor.tolist,
@@ -155,8 +155,8 @@ def plain(value: Any) -> Any:
     """A contiguous copy in double precision or of integers."""
     if value is None:
         return None
-    made = torch.as_tensor(np.array(value.detach().double() if torch.is_tensor(value) else value))
-    return made.double() if made.is_floating_point() else made.clone()
+    made = value.detach().resolve_neg() if torch.is_tensor(value) else torch.as_tensor(np.array(value))
+    return made.double().contiguous() if made.is_floating_point() else made.clone()
 
 
 def arrays(results: list[Any]) -> list[Any]:
@@ -199,4 +199,6 @@ def copied(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 def tolerance(given: dict[str, Any]) -> float:
     """The precision of the shortest numbers."""
     types = [own.dtype for own in given.values() if torch.is_tensor(own) and own.is_floating_point()]
+    if isinstance(next(iter(given.values())), list):  # the first parameter sets the precision
+        types.append(torch.get_default_dtype())
     return max([1e-9, *(30 * torch.finfo(own).eps for own in types if own is not torch.float64)])

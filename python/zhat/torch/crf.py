@@ -165,7 +165,7 @@ class CRF(torch.nn.Module):
         if mask.shape != emissions.shape[:2]:
             expected = tuple(emissions.shape[:2])
             raise InputError(f"mask: found shape {tuple(mask.shape)}, expected {expected}, as emissions")
-        on_cpu("mask", mask)
+        mask = on_cpu("mask", mask)
         inside = mask.bool() if self.batch_first else mask.bool().transpose(0, 1)
         return scores, inside, mask_lengths(inside)
 
@@ -177,7 +177,7 @@ class CRF(torch.nn.Module):
         if tags.shape != emissions.shape[:2]:
             expected = tuple(emissions.shape[:2])
             raise InputError(f"tags: found shape {tuple(tags.shape)}, expected {expected}, as emissions")
-        on_cpu("tags", tags)
+        tags = on_cpu("tags", tags)
         own = (tags if self.batch_first else tags.transpose(0, 1)).long()
         if inside is not None:
             own = own.masked_fill(~inside, 0)

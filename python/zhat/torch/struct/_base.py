@@ -186,7 +186,7 @@ class StructDistribution(Distribution):
         total: Any = 0.0
         for potential, event in zip(self._potentials, events, strict=False):
             own = event.to(potential.dtype)
-            allowed = potential.masked_fill(potential.isneginf() & (own == 0), 0.0)
+            allowed = potential.masked_fill(~potential.isfinite() & (own == 0), 0.0)
             total = total + (allowed * own).flatten(-(potential.dim() - 1)).sum(-1)
         return total  # type: ignore[no-any-return]
 
@@ -261,7 +261,12 @@ def check_axes(name: str, tensor: Any, axes: tuple[int, ...], form: str) -> None
 
 def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, high: int) -> NDArray[np.int64]:
     """Integers between `low` and `high` in an array of this shape; `None` is any length."""
-    tensor = on_cpu(name, torch.as_tensor(values))
+    try:
+        tensor = on_cpu(name, torch.as_tensor(values))
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name}: expected a tensor of integers: {error}") from None
     if tensor.is_floating_point() or tensor.is_complex():
         raise InputError(f"{name}: found {tensor.dtype}, expected integers")
     fits = tensor.dim() == len(shape) and all(
@@ -270,7 +275,7 @@ def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, hig
     if not fits:
         form = ", ".join("…" if each is None else str(each) for each in shape)
         raise InputError(f"{name}: found shape {tuple(tensor.shape)}, expected ({form})")
-    array: NDArray[np.int64] = tensor.detach().cpu().numpy().astype(np.int64)
+    array: NDArray[np.int64] = tensor.detach().resolve_neg().numpy().astype(np.int64)
     if array.size and (array.min() < low or array.max() > high):
         bad = int(array.min() if array.min() < low else array.max())
         raise InputError(f"{name}: found {bad}, expected integers from {low} to {high}")
@@ -285,7 +290,10 @@ def _lengths(lengths: Iterable[int] | None, items: int, longest: int) -> Lengths
         if torch.compiler.is_compiling() and tuple(lengths.shape) == (items,):
             checked: Tensor = in_range(lengths, "lengths", 1, longest, "integers")
             return checked
-    given = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+    try:
+        given = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+    except TypeError:
+        raise InputError(f"lengths: expected a list of integers, found {lengths!r}") from None
     if not isinstance(given, list) or len(given) != items:
         found = len(given) if isinstance(given, list) else 1
         raise InputError(f"lengths: found {found} of them for a batch of {items}")

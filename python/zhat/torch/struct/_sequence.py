@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from .._cached import cached_property
-from ..model import Chain, Model
+from ..model import Chain, Model, on_cpu
 from ..queries import marginals
 from ._base import Event, Lengths, Places, StructDistribution, check_axes, counted, indices, lengths_of
 
@@ -113,7 +113,7 @@ class HMM(LinearChainCRF):
             if tuple(table.shape) != shape:
                 raise InputError(f"{name}: found shape {tuple(table.shape)}, expected {shape}")
         indices("observations", observations, (None, None), 0, symbols - 1)
-        self.observations = torch.as_tensor(observations).to(emission.device)
+        self.observations = on_cpu("observations", torch.as_tensor(observations))
         self.args: Any = {}
         self._set_up((transition, emission, init), lengths)
 
