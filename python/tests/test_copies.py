@@ -40,7 +40,9 @@ def test_a_large_copy_has_a_warning(emissions: Any, reason: str) -> None:
 
 def test_other_parameters_have_the_precision_of_the_first() -> None:
     table = np.zeros((3000, 3000), np.float32)
-    with pytest.warns(UserWarning, match="^transitions: copied 68 MiB, because the array has the type float32"):
+    with pytest.warns(
+        UserWarning, match="^transitions: copied 68 MiB, because the array has the type float32"
+    ):
         zhat.Chain(np.zeros((2, 3000)), table)
     zhat.Chain(np.zeros((2, 3000), np.float32), table)
 

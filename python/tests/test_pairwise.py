@@ -150,7 +150,9 @@ def test_graphs_with_cycles_are_exact_as_factor_graphs(form, dtype):
 
 def test_factor_graphs_of_graphs_without_edges_and_of_large_ones():
     graph = zhat.PairwiseGraph(np.array([[0.0, 1.0], [2.0, 0.5]]), [], np.zeros((2, 2)))
-    assert graph.to_factor_graph().log_partition().value == pytest.approx(graph.log_partition().value, abs=1e-12)
+    assert graph.to_factor_graph().log_partition().value == pytest.approx(
+        graph.log_partition().value, abs=1e-12
+    )
     large = zhat.PairwiseGraph(np.zeros((2, 20_000)), [(0, 1)], left=np.zeros((20_000, 1)))
     with pytest.raises(zhat.InputError, match="model: its tables have 400040000 numbers"):
         large.to_factor_graph()

@@ -29,14 +29,18 @@ def chain(emissions: Any) -> Any:
     ],
 )
 def test_a_large_copy_has_a_warning(emissions: Any, reason: str) -> None:
-    with pytest.warns(UserWarning, match=f"^emissions: copied 64 MiB, because the tensor {reason}; a contiguous"):
+    with pytest.warns(
+        UserWarning, match=f"^emissions: copied 64 MiB, because the tensor {reason}; a contiguous"
+    ):
         value = zt.log_partition(chain(emissions))
     assert value.item() == pytest.approx(np.log(STATES))
 
 
 def test_other_parameters_have_the_precision_of_the_first() -> None:
     model = zt.Chain(torch.zeros(2, 3000, dtype=torch.float64), torch.zeros(3000, 3000))
-    with pytest.warns(UserWarning, match="^transitions: copied 68 MiB, because the tensor has the type torch.fl"):
+    with pytest.warns(
+        UserWarning, match="^transitions: copied 68 MiB, because the tensor has the type torch.fl"
+    ):
         zt.log_partition(model)
 
 
@@ -52,7 +56,9 @@ def test_no_warning_without_a_large_copy() -> None:
 
 def test_a_module_with_the_time_first() -> None:
     emissions = torch.zeros(300, 1000, 60)
-    with pytest.warns(UserWarning, match="^emissions: copied 68 MiB, because the time axis is first; with batch_f"):
+    with pytest.warns(
+        UserWarning, match="^emissions: copied 68 MiB, because the time axis is first; with batch_f"
+    ):
         zt.CRF(60).marginals(emissions)
 
 

@@ -110,9 +110,9 @@ def test_the_default_backend(backend: str) -> None:
     compiled(emissions, tags, mask)
     gap, empty = mask.clone(), mask.clone()
     gap[2, 1], empty[1] = False, False
-    with pytest.raises(zhat.InputError, match="mask: .* sequence 2 has a gap"):
+    with pytest.raises(zhat.InputError, match=r"mask: .* sequence 2 has a gap"):
         compiled(emissions, tags, gap)
-    with pytest.raises(zhat.InputError, match="mask: .* sequence 1 is empty"):
+    with pytest.raises(zhat.InputError, match=r"mask: .* sequence 1 is empty"):
         compiled(emissions, tags, empty)
     with pytest.raises(zhat.InputError, match="tags: found 3, expected tags from 0 to 2"):
         compiled(emissions, tags + (tags == 2), torch.ones_like(mask))
@@ -197,9 +197,7 @@ def test_checks_of_compiled_distributions() -> None:
     one, other = torch.randn(2, 2, 3, 2, 2, dtype=torch.float64)
     compiled = torch.compile(divergence, fullgraph=True, backend="aot_eager")
     lengths = torch.tensor([4, 2])
-    torch.testing.assert_close(
-        compiled(one, other, lengths, lengths), divergence(one, other, [4, 2], [4, 2])
-    )
+    torch.testing.assert_close(compiled(one, other, lengths, lengths), divergence(one, other, [4, 2], [4, 2]))
     with pytest.raises(zhat.InputError, match=r"other: found lengths \[4, 3\], expected \[4, 2\]"):
         compiled(one, other, lengths, torch.tensor([4, 3]))
     with pytest.raises(zhat.InputError, match="lengths: found 5, expected integers from 1 to 4"):

@@ -201,9 +201,11 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
         if self.left is not None:
             right = self.left if self.right is None else self.right
             table = self.left.astype(np.float64) @ right.astype(np.float64).T
-        tables = [table] * len(edges) if table is None or table.ndim == 2 else list(table)
-        variables = (((v,), scores) for v, scores in enumerate(self.nodes))
-        return FactorGraph([n] * self.n_variables, [*variables, *zip(edges, tables, strict=True)])
+        assert table is not None
+        tables = [table] * len(edges) if table.ndim == 2 else list(table)
+        factors = [([v], scores) for v, scores in enumerate(self.nodes)]
+        factors += [(edge, own) for edge, own in zip(edges, tables, strict=True)]
+        return FactorGraph([n] * self.n_variables, factors)
 
     def _is_forest(self) -> bool:
         """Whether the graph has no cycle."""
