@@ -1,4 +1,4 @@
-"""Compares `zhat.torch` with PyTorch libraries on training steps of a CRF: `cargo xtask bench python`."""
+"""Compares `zhat.torch` with other libraries on training steps of a CRF: `cargo xtask bench python`."""
 
 from common.libraries import Comparison, Peer, milliseconds
 from common.tools import Run
@@ -9,6 +9,7 @@ PEERS = (
     Peer("pytorch-crf", "pytorch_crf", "pytorch-crf"),
     Peer("torch-struct", "torch_struct", "torch-struct"),
     Peer("torch-loop", "torch_loop", "torch"),
+    Peer("dynamax", "dynamax", "dynamax"),
 )
 CASES = "9:64:32,9:16:4,64:64:8,256:16:4"
 HEADER = ("N:T:B", "library", "CPU ms", "× zhat", "peak MiB", "Δ gradient")  # noqa: RUF001

@@ -122,3 +122,37 @@ def test_relaxed_samples_are_distributions(interactions):
         graph.relaxed_sample(temperature=0)
     with pytest.raises(zhat.InputError, match="there are shared"):
         zhat.generate.pairwise(interactions="dense")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["shared", "per-edge", "factored"])
+def test_graphs_with_cycles_are_exact_as_factor_graphs(form, dtype):
+    tree = random_graph(form, dtype)
+    edges = [*map(tuple, tree.edges.tolist()), (0, 3)]
+    if form == "factored":
+        graph = zhat.PairwiseGraph(tree.nodes, edges, left=tree.left, right=tree.right)
+    else:
+        table = tree.interactions
+        table = table if form == "shared" else np.concatenate([table, table[:1].transpose(0, 2, 1)])
+        graph = zhat.PairwiseGraph(tree.nodes, edges, table)
+    log_z, marginals = brute(graph)
+    factors = graph.to_factor_graph()
+    tolerance = 1e-5 if dtype == np.float32 else 1e-10
+    answer = factors.log_partition()
+    assert answer.guarantee.kind == "exact"
+    assert answer.value == pytest.approx(log_z, abs=tolerance)
+    np.testing.assert_allclose(np.stack(list(factors.marginals().value)), marginals, atol=tolerance)
+    for state in itertools.product(range(3), repeat=4):
+        assert factors.score(state) == pytest.approx(graph.score(state), abs=tolerance)
+    best = max(itertools.product(range(3), repeat=4), key=graph.score)
+    assert tuple(factors.map().value.state) == best
+
+
+def test_factor_graphs_of_graphs_without_edges_and_of_large_ones():
+    graph = zhat.PairwiseGraph(np.array([[0.0, 1.0], [2.0, 0.5]]), [], np.zeros((2, 2)))
+    assert graph.to_factor_graph().log_partition().value == pytest.approx(
+        graph.log_partition().value, abs=1e-12
+    )
+    large = zhat.PairwiseGraph(np.zeros((2, 20_000)), [(0, 1)], left=np.zeros((20_000, 1)))
+    with pytest.raises(zhat.InputError, match="model: its tables have 400040000 numbers"):
+        large.to_factor_graph()

@@ -640,3 +640,25 @@ def test_large_scores_beside_torch_struct() -> None:
 def test_bad_input(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(zhat.InputError, match=message):
         make()
+
+
+@each_case
+def test_tensors_on_other_devices(case: Case) -> None:
+    """PyTorch's device `meta` is everywhere, so it stands for any device."""
+    potentials = case.potentials(1)
+    for p in range(len(potentials)):
+        given = [own.to("meta") if i == p else own for i, own in enumerate(potentials)]
+        with pytest.raises(zhat.InputError, match=r"is on the device meta; .* call .cpu\(\) first"):
+            case.make(given)
+    with pytest.raises(zhat.InputError, match="lengths: is on the device meta"):
+        case.make(potentials, torch.tensor(case.lengths).to("meta"))
+
+
+def test_hidden_markov_models_on_other_devices() -> None:
+    tables, observations = [torch.zeros(2, 2), torch.zeros(3, 2), torch.zeros(2)], torch.zeros(1, 3).long()
+    for p, name in enumerate(("transition", "emission", "init")):
+        given = [own.to("meta") if i == p else own for i, own in enumerate(tables)]
+        with pytest.raises(zhat.InputError, match=f"{name}: is on the device meta"):
+            struct.HMM(*given, observations)
+    with pytest.raises(zhat.InputError, match="observations: is on the device meta"):
+        struct.HMM(*tables, observations.to("meta"))

@@ -6,6 +6,8 @@ import json
 import math
 import operator
 import os
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -16,14 +18,20 @@ from .errors import InputError
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
 
+LARGE = 64 << 20
+"""Copies of arguments of more bytes than this have a warning."""
+
 
 def integer(name: str, value: object, low: int = 0, high: int = 2**63 - 1) -> int:
     """An integer between `low` and `high`."""
-    unmasked(name, value)
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"{name}: expected an integer, found {value!r}") from None
+    if type(value) is int:
+        number = value
+    else:
+        unmasked(name, value)
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            raise InputError(f"{name}: expected an integer, found {value!r}") from None
     if not low <= number <= high:
         raise InputError(f"{name}: expected an integer between {low} and {high}, found {number}")
     return number
@@ -92,8 +100,30 @@ def scores(name: str, values: ArrayLike, dtype: np.dtype[Any] | None = None) -> 
     array = _array(name, values)
     if dtype is None:
         dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
+    return in_place(name, array, dtype)
+
+
+def in_place(name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The same array if it is C-contiguous, aligned and of this type; otherwise a copy that is."""
     with np.errstate(over="ignore"):  # too large numbers become infinite and are refused later
-        return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+        made = np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+    if made.nbytes > LARGE and not np.may_share_memory(made, array):
+        reason = "is not C-contiguous"
+        if array.dtype != dtype:
+            reason = f"has the type {array.dtype}"
+        elif array.flags.c_contiguous:
+            reason = "is not aligned"
+        warn_of_copy(name, made.nbytes, f"the array {reason}; a C-contiguous array of {dtype}")
+    return made
+
+
+def warn_of_copy(name: str, size: int, reason: str) -> None:
+    """Warns that an argument was copied: it names the reason and what is used in place."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "zhat":
+        frame, level = frame.f_back, level + 1
+    message = f"{name}: copied {size >> 20} MiB, because {reason} is used in place"
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def unmasked(name: str, values: object) -> None:

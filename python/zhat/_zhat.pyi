@@ -15,6 +15,7 @@ __all__ = [
     "Predictor",
     "Run",
     "Statistics",
+    "Table",
     "Tagger",
     "Tape",
     "__version__",
@@ -27,6 +28,7 @@ __all__ = [
     "draw_parse",
     "family",
     "fit",
+    "fit_network",
     "forecast_hmm",
     "format_bytes",
     "format_low",
@@ -377,6 +379,7 @@ class Statistics:
     def mutual_information(self, i: int, j: int) -> float: ...
     def edges(self, rule: str, more: int, given: list[tuple[int, int]]) -> list[tuple[int, int]]: ...
 
+@final
 class Table:
     @staticmethod
     def of_codes(

@@ -15,7 +15,11 @@ from ._evidence import Known, finding, number
 from ._model import Model
 from .answer import Layout
 from .errors import InputError
+from .model import FactorGraph
 from .runtime import Progress, run
+
+_MOST_NUMBERS = 10**8
+"""Of the tables of a factor graph that is made of a pairwise graph."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
 
     `log_partition`, `marginals` (V, N), `factor_marginals` (a `PairwiseGradient`) and `entropy` are supported
     by the methods "bp" (exact on forests) and "randomized-bp" (keeps a few states of each variable, for very
-    many states).
+    many states). `to_factor_graph` has every query, and is exact with cycles.
 
     >>> import numpy as np, zhat
     >>> graph = zhat.PairwiseGraph(np.zeros((3, 2)), [(0, 1), (1, 2)], [[1.0, 0.0], [0.0, 1.0]])
@@ -175,6 +179,46 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
         how = run(seed, threads, memory, time, progress)
         own = (self._native, integer("n", n), real("temperature", temperature))
         return _zhat.pairwise_relaxed_sample(*own, settings(options), how)
+
+    def to_factor_graph(self) -> FactorGraph:
+        """The same distribution as a factor graph, which has more queries and methods.
+
+        The factors are the scores of the V variables, then a table of each edge. They need memory for
+        V·N + E·N² numbers; a graph with more than 10⁸ of them is an error.
+
+        >>> import numpy as np, zhat
+        >>> agree = [[1.0, 0.0], [0.0, 1.0]]
+        >>> triangle = zhat.PairwiseGraph(np.zeros((3, 2)), [(0, 1), (1, 2), (0, 2)], agree)
+        >>> graph = triangle.to_factor_graph()
+        >>> graph.log_partition().guarantee.kind, graph.map().value.score
+        ('exact', 3.0)
+        """
+        edges, n = self.edges.tolist(), self.n_states
+        count = self.n_variables * n + len(edges) * n * n
+        if count > _MOST_NUMBERS:
+            raise InputError(f"model: its tables have {count} numbers; at most {_MOST_NUMBERS} are possible")
+        table = self.interactions
+        if self.left is not None:
+            right = self.left if self.right is None else self.right
+            table = self.left.astype(np.float64) @ right.astype(np.float64).T
+        assert table is not None
+        tables = [table] * len(edges) if table.ndim == 2 else list(table)
+        factors = [([v], scores) for v, scores in enumerate(self.nodes)]
+        factors += [(edge, own) for edge, own in zip(edges, tables, strict=True)]
+        return FactorGraph([n] * self.n_variables, factors)
+
+    def _is_forest(self) -> bool:
+        """Whether the graph has no cycle."""
+        leader = list(range(self.n_variables))
+        for i, j in self.edges.tolist():
+            while leader[i] != i:
+                leader[i] = i = leader[leader[i]]
+            while leader[j] != j:
+                leader[j] = j = leader[leader[j]]
+            if i == j:
+                return False
+            leader[i] = j
+        return True
 
     def save(self, path: FilePath) -> None:
         """Writes the model to a `.zhat` file; a small model can also be written to a `.uai` file."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import integer, integers, real, unmasked
+from ._arguments import in_place, integer, integers, real, unmasked
 from ._model import Model
 from .errors import InputError
 
@@ -153,7 +153,7 @@ def _array(name: str, values: ArrayLike | None, dtype: type[Any], axes: int) -> 
         return None
     try:
         unmasked(name, values)
-        array = np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+        array = in_place(name, np.asarray(values), np.dtype(dtype))
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: {error}") from None
     if array.ndim != axes:

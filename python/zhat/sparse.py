@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._arguments import in_place
 from .errors import InputError
 
 
@@ -91,4 +92,4 @@ def _integers(name: str, values: Any) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size > 0 and not np.issubdtype(array.dtype, np.integer)):
         raise InputError(f"{name}: expected a list of integers, found shape {array.shape} of {array.dtype}")
-    return np.ascontiguousarray(array, np.int64)
+    return in_place(name, array, np.dtype(np.int64))

@@ -2,12 +2,13 @@
 
 import torch
 
+import modules
 import timing
 
 
 def load(problem):
     """Scores of the tags by indexing, log Z by a loop of log-sum-exps."""
-    leaves = start, end, emissions, transitions = timing.tensors(problem)
+    leaves = start, end, emissions, transitions = modules.tensors(problem)
     tags = torch.tensor(problem.tags)
 
     def likelihood():
@@ -18,7 +19,7 @@ def load(problem):
         score = emissions.gather(2, tags[..., None]).sum() + transitions[tags[:, :-1], tags[:, 1:]].sum()
         return score + start[tags[:, 0]].sum() + end[tags[:, -1]].sum() - log_z.sum()
 
-    return likelihood, leaves
+    return modules.step(likelihood, leaves, problem.threads)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import torch_struct
 
+import modules
 import timing
 
 if __name__ == "__main__":
-    timing.main({"torch-struct": lambda problem: timing.chain(torch_struct, problem)})
+    timing.main({"torch-struct": lambda problem: modules.chain(torch_struct, problem)})

@@ -3,16 +3,17 @@
 import zhat.torch
 import zhat.torch.struct
 
+import modules
 import timing
 
 
 def load_struct(problem):
     """The same table of potentials as for torch-struct."""
-    return timing.chain(zhat.torch.struct, problem)
+    return modules.chain(zhat.torch.struct, problem)
 
 
 if __name__ == "__main__":
     load = {
-        "zhat": lambda problem: timing.module(zhat.torch.CRF(len(problem.start), batch_first=True), problem)
+        "zhat": lambda problem: modules.module(zhat.torch.CRF(len(problem.start), batch_first=True), problem)
     }
     timing.main(load | {"zhat-struct": load_struct})

@@ -8,8 +8,8 @@
 
 `Chain` is for chains and semi-Markov chains, `Model` for every kind of model with a gradient. Results are
 tensors. The operators are registered as `zhat::…`, so `torch.compile(fullgraph=True)` takes a model with them
-as one graph, also for batches of different lengths. The backward pass is exact and hand-written: no autograd
-graph of T steps is recorded.
+as one graph, also for batches of different lengths; the same holds for `CRF` and the distributions of
+`zhat.torch.struct`. The backward pass is exact and hand-written: no autograd graph of T steps is recorded.
 
 - Second derivatives of log Z, such as the gradient of `marginals`, are exact if scores are linear in the
   parameters. Those of entropy and divergences, of graphs and of embeddings and low-rank factors, and all

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from .. import ops
 from ..errors import InputError, ZeroPartitionError
 from ..sparse import pattern
+from ._graphs import of_parameters, with_method
 from ._kinds import Plan
 
 Array = NDArray[Any]
@@ -263,18 +264,21 @@ def _nothing(model: Any) -> Any:
 def _of_graph(
     operation: str, plan: Plan, arrays: Sequence[Array], model: Any, options: dict[str, Any]
 ) -> Recorded:
-    """Log Z of a graph, whose gradient are the factor marginals of the same method."""
+    """Log Z of a graph, whose gradient is the factor marginals of the same method."""
     if operation != "log_partition":
         raise InputError(f"model: a {type(model).__name__} has no operation {operation}")
     how = {"method": "exact", **options}
+    graph = with_method(model, how["method"])
     try:
-        value = model.log_partition(**how).value
+        value = graph.log_partition(**how).value
     except ZeroPartitionError:
         return Recorded(plan, arrays, -math.inf, None)
 
     def gradient(weights: Array) -> Any:
         weight = float(weights)
-        found = model.factor_marginals(**how).value
+        found = graph.factor_marginals(**how).value
+        if graph is not model:
+            found = of_parameters(model, found)
         if isinstance(found, list):
             return [weight * own.reshape(array.shape) for own, array in zip(found, arrays, strict=True)]
         own = {name: weight * array for name, array in vars(found).items() if array is not None}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .model import Model
+from .model import Model, on_cpu
 
 
 def own(model: Model, name: str) -> Tensor | None:
@@ -66,9 +66,7 @@ def integers(states: object) -> Tensor:
         raise InputError(f"states: expected a tensor of integers, found {type(states).__name__}")
     if states.is_floating_point() or states.is_complex() or states.dtype is torch.bool:
         raise InputError(f"states: has values of type {states.dtype}; expected integers, as by .long()")
-    if states.device.type != "cpu":
-        raise InputError(f"states: is on the device {states.device}; call .cpu() first")
-    return states.long()
+    return on_cpu("states", states).long()
 
 
 def below(name: str, numbers: Tensor, high: int) -> None:

@@ -171,9 +171,14 @@ class Plan:
         return tuple(slice(a, b) for a, b in zip([0, *ends], ends, strict=False))
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tensors of all models."""
+        return tuple(name for part in self.parts for name in part.names)
+
+    @cached_property
     def count(self) -> int:
         """The number of tensors of all models."""
-        return sum(len(part.names) for part in self.parts)
+        return len(self.names)
 
     @cached_property
     def real(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .. import ops, queries
 from ..errors import InputError, ZeroPartitionError
 from ._derivatives import orders, unpacked
+from ._graphs import with_every_query
 from ._kinds import DEPENDENCY, FACTOR_GRAPH, HYPERTREE, SEMI_MARKOV, Part, plan_of, tree_sizes
 from .operators import Tensors, array_of, arrays_of, kept, like, options_of, record_of, register, spread
 
@@ -92,7 +93,7 @@ def _best(tensors: list[torch.Tensor], model: str, options: str) -> torch.Tensor
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
-        found = queries.map(built, **options_of(plan, tensors, options)).value
+        found = queries.map(with_every_query(built), **options_of(plan, tensors, options)).value
         each = [[_array(own)] for own in _items(part, tensors, found)]
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
@@ -110,7 +111,7 @@ def _k_best(tensors: list[torch.Tensor], model: str, k: int, options: str) -> to
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
-        found = queries.k_best(built, k, **options_of(plan, tensors, options)).value
+        found = queries.k_best(with_every_query(built), k, **options_of(plan, tensors, options)).value
         each = [[_array(own) for own in ranked] for ranked in _items(part, tensors, found)]
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
@@ -127,7 +128,9 @@ def _sample(tensors: list[torch.Tensor], model: str, n: int, seed: int, options:
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
-        found = queries.sample(built, n, seed=seed, **options_of(plan, tensors, options)).value
+        found = queries.sample(
+            with_every_query(built), n, seed=seed, **options_of(plan, tensors, options)
+        ).value
         each = _items(part, tensors, _drawn(part, found))
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
@@ -136,6 +139,21 @@ def _sample(tensors: list[torch.Tensor], model: str, n: int, seed: int, options:
 
 def _sample_fake(tensors: list[torch.Tensor], model: str, n: int, seed: int, options: str) -> torch.Tensor:
     return _several_fake(tensors, model, n, options)
+
+
+def _drawn_by_tensor(tensors: list[torch.Tensor], model: str, n: int, seed: torch.Tensor) -> torch.Tensor:
+    states = _sample(tensors, model, n, int(seed), "")
+    missing = (states.flatten(1)[:, :1] < 0).any(1)
+    if missing.any():
+        item = int(missing.to(torch.uint8).argmax())
+        raise ZeroPartitionError(f"zero partition: item {item} has no structure of positive weight")
+    return states
+
+
+def _drawn_by_tensor_fake(
+    tensors: list[torch.Tensor], model: str, n: int, seed: torch.Tensor
+) -> torch.Tensor:
+    return _several_fake(tensors, model, n, "")
 
 
 # Relaxed samples.
@@ -232,6 +250,10 @@ _HOW = "int n, float temperature, int seed"
 best = register("best", f"({_MODEL}, str options) -> Tensor", _best, _best_fake)
 k_best = register("k_best", f"({_MODEL}, int k, str options) -> Tensor", _k_best, _several_fake)
 sample = register("sample", f"({_MODEL}, int n, int seed, str options) -> Tensor", _sample, _sample_fake)
+drawn = register(
+    "drawn", f"({_MODEL}, int n, Tensor seed) -> Tensor", _drawn_by_tensor, _drawn_by_tensor_fake
+)
+"""Samples of a batch of which every item has a state of positive weight; the seed is a tensor."""
 relaxed = register(
     "relaxed_sample",
     f"({_MODEL}, {_HOW}) -> (Tensor, Tensor, Tensor, Tensor)",

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from .._arguments import integer
+from .._arguments import LARGE, integer, warn_of_copy
 from ..errors import InputError, ZeroPartitionError
-from .model import Chain
+from ._checks import in_range, mask_lengths
+from .model import Chain, on_cpu
 from .queries import best, k_best, log_partition, marginals
 
 _REDUCTIONS = ("none", "sum", "mean", "token_mean")
@@ -154,40 +155,42 @@ class CRF(torch.nn.Module):
             raise InputError(f"emissions: found {found}, expected a tensor with three axes")
         if emissions.shape[2] != self.num_tags:
             raise InputError(f"emissions: found {emissions.shape[2]} tags, expected {self.num_tags}")
-        scores = emissions if self.batch_first else emissions.transpose(0, 1)
+        on_cpu("emissions", emissions)
+        scores = emissions if self.batch_first else _turned(emissions)
         if mask is None:
             return scores, None, None
+        if not isinstance(mask, Tensor) or mask.is_floating_point() or mask.is_complex():
+            kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+            raise InputError(f"mask: found {kind}, expected a tensor of bools")
         if mask.shape != emissions.shape[:2]:
             expected = tuple(emissions.shape[:2])
             raise InputError(f"mask: found shape {tuple(mask.shape)}, expected {expected}, as emissions")
+        mask = on_cpu("mask", mask)
         inside = mask.bool() if self.batch_first else mask.bool().transpose(0, 1)
-        lengths = inside.sum(1)
-        fits = torch.arange(inside.shape[1], device=mask.device) < lengths[:, None]
-        wrong = (inside != fits).any(1) | (lengths == 0)
-        if wrong.any():
-            b = int(wrong.to(torch.uint8).argmax())
-            raise InputError(
-                f"mask: expected true at the first positions of every sequence and false after its end; "
-                f"sequence {b} {'is empty' if lengths[b] == 0 else 'has a gap'}"
-            )
-        return scores, inside, lengths
+        return scores, inside, mask_lengths(inside)
 
     def _tags(self, tags: Tensor, emissions: Tensor, inside: Tensor | None) -> Tensor:
         """The tags with the batch first, zero after the end."""
-        if not isinstance(tags, Tensor) or tags.is_floating_point():
+        if not isinstance(tags, Tensor) or tags.is_floating_point() or tags.is_complex():
             found = tags.dtype if isinstance(tags, Tensor) else type(tags).__name__
             raise InputError(f"tags: found {found}, expected a tensor of integers")
         if tags.shape != emissions.shape[:2]:
             expected = tuple(emissions.shape[:2])
             raise InputError(f"tags: found shape {tuple(tags.shape)}, expected {expected}, as emissions")
+        tags = on_cpu("tags", tags)
         own = (tags if self.batch_first else tags.transpose(0, 1)).long()
         if inside is not None:
             own = own.masked_fill(~inside, 0)
-        low, high = own.aminmax()
-        if low < 0 or high >= self.num_tags:
-            bad = int(low if low < 0 else high)
-            raise InputError(f"tags: found {bad}, expected tags from 0 to {self.num_tags - 1}")
-        return own
+        checked: Tensor = in_range(own, "tags", 0, self.num_tags - 1, "tags")
+        return checked
+
+
+def _turned(emissions: Tensor) -> Tensor:
+    """A copy with the batch first; a large one has a warning."""
+    size = emissions.numel() * emissions.element_size()
+    if size > LARGE and not torch.compiler.is_compiling():
+        warn_of_copy("emissions", size, "the time axis is first; with batch_first=True a contiguous tensor")
+    return emissions.transpose(0, 1).contiguous()
 
 
 def _forbidden(given: Tensor | Iterable[tuple[int | None, int | None]], tags: int) -> Tensor:

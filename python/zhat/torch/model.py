@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -160,18 +161,26 @@ class Chain(Model):
 def _real(name: str, value: Any, first: torch.Tensor | None) -> torch.Tensor:
     """A tensor of real numbers on the CPU; an array becomes one in the precision of the first parameter."""
     if not isinstance(value, torch.Tensor):
-        value = _made(name, value, "a tensor of real numbers")
+        # PyTorch makes single precision of Python's numbers if it is not told otherwise.
+        dtype = None
+        if first is not None and isinstance(value, (list, tuple, int, float)):
+            dtype = first.dtype
+        value = _made(name, value, "a tensor of real numbers", dtype)
         if first is not None and not value.is_complex():
             value = value.to(first.dtype)
     if not value.is_floating_point():
         raise InputError(f"{name}: has values of type {value.dtype}; expected real numbers, as by .float()")
-    return _usable(name, value)
+    return on_cpu(name, value)
 
 
-def _made(name: str, value: Any, expected: str) -> torch.Tensor:
+def _made(name: str, value: Any, expected: str, dtype: torch.dtype | None = None) -> torch.Tensor:
     """An array or a list as a tensor."""
     try:
-        return torch.as_tensor(value)
+        if isinstance(value, np.ndarray) and not value.flags.writeable:
+            with warnings.catch_warnings():  # PyTorch warns of writing to the tensor; nothing here does
+                warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+                return torch.as_tensor(value)
+        return torch.as_tensor(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise InputError(f"{name}: expected {expected}, found {type(value).__name__}: {error}") from None
 
@@ -187,17 +196,20 @@ def _whole(name: str, value: Any) -> torch.Tensor:
             value = value.long()
     if value.is_floating_point() or value.is_complex() or value.dtype is torch.bool:
         raise InputError(f"{name}: has values of type {value.dtype}; expected integers, as by .long()")
-    return _usable(name, value)
+    return on_cpu(name, value)
 
 
-def _usable(name: str, value: torch.Tensor) -> torch.Tensor:
+def on_cpu(name: str, value: torch.Tensor) -> torch.Tensor:
+    """The same numbers, if they are on the CPU and strided."""
     if value.device.type != "cpu":
         raise InputError(
             f"{name}: is on the device {value.device}; zhat.torch computes on the CPU, so call .cpu() first"
         )
     if value.layout is not torch.strided:
         raise InputError(f"{name}: has the layout {value.layout}; expected a strided tensor")
-    return value
+    if value.is_floating_point() or torch.compiler.is_compiling():
+        return value
+    return value.resolve_neg()  # PyTorch ignores the sign of a negated view of indices
 
 
 def _without_names(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -21,9 +21,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .._arguments import LARGE, warn_of_copy
 from ..errors import InputError
 from . import _derivatives
-from ._kinds import Plan, plan_of
+from ._kinds import FACTOR_GRAPH, Plan, plan_of
 
 Tensors = Sequence[torch.Tensor]
 
@@ -56,17 +57,31 @@ def arrays_of(plan: Plan, tensors: Tensors) -> list[NDArray[Any]]:
     """The parameters as arrays in the precision of the first one, in place if they have it."""
     dtype = precision(tensors)
     arrays = []
-    for tensor, real in zip(tensors, plan.is_real, strict=False):
+    for name, tensor, real in zip(plan.names, tensors, plan.is_real, strict=False):
         own = tensor.detach()
         if real and own.dtype is not dtype:
             own = own.to(dtype)
-        arrays.append(array_of(own))
+        array = array_of(own)
+        if array.nbytes > LARGE and plan.parts[0].kind is not FACTOR_GRAPH:
+            _warn_of_copy(name, tensor, array)
+        arrays.append(array)
     return arrays
 
 
 def array_of(tensor: torch.Tensor) -> NDArray[Any]:
     """The memory of a tensor as a C-contiguous array; copied only if the tensor is a view of another kind."""
     return np.asarray(tensor.detach().resolve_neg().contiguous().numpy())
+
+
+def _warn_of_copy(name: str, tensor: torch.Tensor, array: NDArray[Any]) -> None:
+    """Warns if a large tensor was copied for another reason than that its numbers are short."""
+    if array.ctypes.data == tensor.data_ptr() or tensor.element_size() < 4:
+        return
+    if tensor.element_size() != array.itemsize:
+        reason = f"the tensor has the type {tensor.dtype}"
+    else:
+        reason = "the tensor is a negated view" if tensor.is_contiguous() else "the tensor is not contiguous"
+    warn_of_copy(name, array.nbytes, f"{reason}; a contiguous tensor of {array.dtype}")
 
 
 def precision(tensors: Tensors) -> torch.dtype:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
 
@@ -14,13 +13,19 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ..._arguments import integer
-from ...errors import InputError, ZeroPartitionError
-from ..model import Model
-from ..queries import best, cross_entropy, entropy, k_best, kl, log_partition, sample
+from ...errors import InputError
+from .._cached import cached_property
+from .._checks import equal_lengths, in_range
+from .._states import drawn
+from ..model import Model, on_cpu
+from ..queries import best, cross_entropy, entropy, k_best, kl, log_partition
 
 Event: TypeAlias = "Tensor | tuple[Tensor, ...]"
-# The places of parts in a tensor of structures × batch × event, one index per axis.
-Places: TypeAlias = "tuple[Tensor, ...]"
+# The length of each item; a tensor in compiled code.
+Lengths: TypeAlias = "list[int] | Tensor"
+# Which parts there are, and their places in a tensor of structures × batch × event, one index per axis. The
+# places of other parts are not used, but valid.
+Places: TypeAlias = "tuple[Tensor, tuple[Tensor, ...]]"
 
 # Counts below this number are rounded to integers; their relative error is far below its inverse.
 _EXACT_COUNT = 1e12
@@ -61,7 +66,7 @@ class StructDistribution(Distribution):
         """The length of an item that uses all potentials."""
         raise NotImplementedError
 
-    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: Lengths) -> Model:
         """The model of zhat."""
         raise NotImplementedError
 
@@ -143,12 +148,8 @@ class StructDistribution(Distribution):
         """
         given = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
         shape = [integer("sample_shape", size) for size in given]
-        seed = int(torch.randint(2**62, ()).item())
-        states = sample(self._own_model, prod(shape), seed=seed)
-        missing = (states.flatten(1)[:, :1] < 0).any(1)
-        if missing.any():
-            item = int(missing.to(torch.uint8).argmax())
-            raise ZeroPartitionError(f"zero partition: item {item} has no structure of positive weight")
+        own, seed = self._own_model, torch.randint(2**62, ())
+        states = drawn([tensor.detach() for tensor in own.tensors.values()], own.text, prod(shape), seed)
         events = self._events(states)
         return self._event(tuple(each.reshape(*shape, *each.shape[1:]) for each in events))
 
@@ -185,7 +186,7 @@ class StructDistribution(Distribution):
         total: Any = 0.0
         for potential, event in zip(self._potentials, events, strict=False):
             own = event.to(potential.dtype)
-            allowed = potential.masked_fill(potential.isneginf() & (own == 0), 0.0)
+            allowed = potential.masked_fill(~potential.isfinite() & (own == 0), 0.0)
             total = total + (allowed * own).flatten(-(potential.dim() - 1)).sum(-1)
         return total  # type: ignore[no-any-return]
 
@@ -193,9 +194,9 @@ class StructDistribution(Distribution):
         """The events (structures × batch × event) of states (batch × structures × state), padded with −1."""
         items, count = states.shape[:2]
         first, events = self._parameters[0], []
-        for shape, place in zip(self._event_shapes(), self._places(states), strict=True):
+        for shape, (used, place) in zip(self._event_shapes(), self._places(states), strict=True):
             event = torch.zeros(count, items, *shape, dtype=first.dtype)
-            events.append(event.index_put_(place, torch.ones((), dtype=event.dtype), accumulate=True))
+            events.append(event.index_put_(place, used.to(event.dtype), accumulate=True))
         return tuple(events)
 
     def _event_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -224,9 +225,27 @@ class StructDistribution(Distribution):
         if (other.batch_shape, other.event_shape) != (self.batch_shape, self.event_shape):
             found, own = ((*each.batch_shape, *each.event_shape) for each in (other, self))
             raise InputError(f"other: found shape {found}, expected {own}")
-        if other.lengths is not None and other._lengths != self._lengths:
-            raise InputError(f"other: found lengths {other._lengths}, expected {self._lengths}")
-        return other._model(other._parameters, self._lengths)
+        lengths = self._lengths
+        if other.lengths is not None:
+            lengths = same_lengths(lengths, other._lengths)
+        return other._model(other._parameters, lengths)
+
+
+def counted(states: Tensor) -> tuple[Tensor, Tensor]:
+    """The number of the structure and of the item of each entry of a tensor (batch × structures × …)."""
+    shape, ones = states.shape, [1] * (states.dim() - 2)
+    number, item = torch.arange(shape[1]).view(1, -1, *ones), torch.arange(shape[0]).view(-1, 1, *ones)
+    return number.expand(shape), item.expand(shape)
+
+
+def same_lengths(own: Lengths, others: Lengths) -> Lengths:
+    """The lengths, which have to be those of another distribution."""
+    if isinstance(own, Tensor) or isinstance(others, Tensor):
+        found: Tensor = equal_lengths(torch.as_tensor(own), torch.as_tensor(others))
+        return found
+    if own != others:
+        raise InputError(f"other: found lengths {others}, expected {own}")
+    return own
 
 
 def check_axes(name: str, tensor: Any, axes: tuple[int, ...], form: str) -> None:
@@ -237,11 +256,17 @@ def check_axes(name: str, tensor: Any, axes: tuple[int, ...], form: str) -> None
         raise InputError(f"{name}: found shape {tuple(tensor.shape)}, expected {form}")
     if not tensor.is_floating_point():
         raise InputError(f"{name}: found {tensor.dtype}, expected a tensor of real numbers")
+    on_cpu(name, tensor)
 
 
 def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, high: int) -> NDArray[np.int64]:
     """Integers between `low` and `high` in an array of this shape; `None` is any length."""
-    tensor = torch.as_tensor(values)
+    try:
+        tensor = on_cpu(name, torch.as_tensor(values))
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name}: expected a tensor of integers: {error}") from None
     if tensor.is_floating_point() or tensor.is_complex():
         raise InputError(f"{name}: found {tensor.dtype}, expected integers")
     fits = tensor.dim() == len(shape) and all(
@@ -250,25 +275,33 @@ def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, hig
     if not fits:
         form = ", ".join("…" if each is None else str(each) for each in shape)
         raise InputError(f"{name}: found shape {tuple(tensor.shape)}, expected ({form})")
-    array: NDArray[np.int64] = tensor.detach().cpu().numpy().astype(np.int64)
+    array: NDArray[np.int64] = tensor.detach().resolve_neg().numpy().astype(np.int64)
     if array.size and (array.min() < low or array.max() > high):
         bad = int(array.min() if array.min() < low else array.max())
         raise InputError(f"{name}: found {bad}, expected integers from {low} to {high}")
     return array
 
 
-def _lengths(lengths: Iterable[int] | None, items: int, longest: int) -> list[int]:
+def _lengths(lengths: Iterable[int] | None, items: int, longest: int) -> Lengths:
     if lengths is None:
         return [longest] * items
-    given = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+    if isinstance(lengths, Tensor):
+        on_cpu("lengths", lengths)
+        if torch.compiler.is_compiling() and tuple(lengths.shape) == (items,):
+            checked: Tensor = in_range(lengths, "lengths", 1, longest, "integers")
+            return checked
+    try:
+        given = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+    except TypeError:
+        raise InputError(f"lengths: expected a list of integers, found {lengths!r}") from None
     if not isinstance(given, list) or len(given) != items:
         found = len(given) if isinstance(given, list) else 1
         raise InputError(f"lengths: found {found} of them for a batch of {items}")
     return [integer(f"lengths[{b}]", each, 1, longest) for b, each in enumerate(given)]
 
 
-def lengths_of(lengths: Iterable[int] | None, own: list[int], items: int, longest: int) -> list[int]:
+def lengths_of(lengths: Iterable[int] | None, own: Lengths, items: int, longest: int) -> list[int]:
     """The lengths that `to_event` was given, or those of the distribution."""
     if lengths is None and items == len(own):
-        return [min(each, longest) for each in own]
-    return _lengths(lengths, items, longest)
+        return [min(int(each), longest) for each in own]
+    return [int(each) for each in _lengths(lengths, items, longest)]

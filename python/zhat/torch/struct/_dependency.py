@@ -13,7 +13,7 @@ from ... import dependency
 from ...errors import InputError
 from ..model import Model
 from ..queries import marginals
-from ._base import Places, StructDistribution, check_axes, indices, lengths_of
+from ._base import Lengths, Places, StructDistribution, check_axes, counted, indices, lengths_of
 
 
 class DependencyCRF(StructDistribution):
@@ -51,7 +51,7 @@ class DependencyCRF(StructDistribution):
     def _longest(self, shape: tuple[int, ...]) -> int:
         return shape[1]
 
-    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: Lengths) -> Model:
         (potentials,) = parameters
         roots = potentials.diagonal(dim1=1, dim2=2)
         labelled = potentials.dim() == 4
@@ -72,9 +72,9 @@ class DependencyCRF(StructDistribution):
 
     def _places(self, states: Tensor) -> tuple[Places, ...]:
         heads, *labels = states.unbind(-1) if len(self.event_shape) == 3 else (states,)
-        item, number, word = used = (heads >= 0).nonzero(as_tuple=True)
-        head = torch.where(heads[used] == 0, word, heads[used] - 1)
-        return ((number, item, head, word, *(each[used] for each in labels)),)
+        word = torch.arange(heads.shape[2]).expand(heads.shape)
+        head = torch.where(heads == 0, word, heads - 1).clamp(min=0)
+        return ((heads >= 0, (*counted(heads), head, word, *(each.clamp(min=0) for each in labels))),)
 
     def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> Tensor:
         """The event (B, N, N) of heads (B, N); with labels `extra` is (B, N), the label of each arc.

@@ -12,7 +12,7 @@ from torch import Tensor
 from ...errors import InputError
 from ..model import Chain, Model
 from ..queries import marginals
-from ._base import Places, StructDistribution, check_axes, indices, lengths_of
+from ._base import Lengths, Places, StructDistribution, check_axes, counted, indices, lengths_of
 
 
 class SemiMarkovCRF(StructDistribution):
@@ -44,7 +44,7 @@ class SemiMarkovCRF(StructDistribution):
     def _longest(self, shape: tuple[int, ...]) -> int:
         return shape[1] + 1
 
-    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: Lengths) -> Model:
         # State i·C + j is a segment from label i to label j; state C² + i is the boundary at the end, which
         # takes one more position.
         (potentials,) = parameters
@@ -76,9 +76,11 @@ class SemiMarkovCRF(StructDistribution):
         pair, width = states.unbind(-1)
         starts = width.clamp(min=0).cumsum(-1) - width
         number_of_states = self.event_shape[-1]
-        item, number, _ = used = ((pair >= 0) & (pair < number_of_states**2)).nonzero(as_tuple=True)
-        before, after = pair[used] // number_of_states, pair[used] % number_of_states
-        return ((number, item, starts[used], width[used], after, before),)
+        used = (pair >= 0) & (pair < number_of_states**2)
+        own = torch.where(used, pair, 0)
+        before, after = own // number_of_states, own % number_of_states
+        parts = (torch.where(used, starts, 0), torch.where(used, width, 0), after, before)
+        return ((used, (*counted(pair), *parts)),)
 
     def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> Tensor:
         """The event (B, N − 1, K, C, C) of labels (B, N), with −1 where there is no boundary.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ..model import Chain, Model
+from .._cached import cached_property
+from ..model import Chain, Model, on_cpu
 from ..queries import marginals
-from ._base import Event, Places, StructDistribution, check_axes, indices, lengths_of
+from ._base import Event, Lengths, Places, StructDistribution, check_axes, counted, indices, lengths_of
 
 
 class LinearChainCRF(StructDistribution):
@@ -41,12 +41,11 @@ class LinearChainCRF(StructDistribution):
     def _longest(self, shape: tuple[int, ...]) -> int:
         return shape[1] + 1
 
-    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: Lengths) -> Model:
         (potentials,) = parameters
         size, steps, states = potentials.shape[:3]
-        return Chain(
-            potentials.new_zeros(size, steps + 1, states), potentials.transpose(-1, -2), lengths=lengths
-        )
+        by_state = potentials.transpose(-1, -2).contiguous()
+        return Chain(potentials.new_zeros(size, steps + 1, states), by_state, lengths=lengths)
 
     def _expected(self) -> tuple[Tensor, ...]:
         model = LinearChainCRF._model(self, self._potentials, self._lengths)
@@ -54,8 +53,8 @@ class LinearChainCRF(StructDistribution):
 
     def _places(self, states: Tensor) -> tuple[Places, ...]:
         before, after = states[..., :-1], states[..., 1:]
-        item, number, step = used = (after >= 0).nonzero(as_tuple=True)
-        return ((number, item, step, after[used], before[used]),)
+        place = (*counted(after), torch.arange(after.shape[2]).expand(after.shape))
+        return ((after >= 0, (*place, after.clamp(min=0), before.clamp(min=0))),)
 
     def to_event(self, sequence: Any, extra: Any = None, lengths: Iterable[int] | None = None) -> Tensor:
         """The event (B, N − 1, C, C) of states (B, N); positions after the end are not read.
@@ -114,7 +113,7 @@ class HMM(LinearChainCRF):
             if tuple(table.shape) != shape:
                 raise InputError(f"{name}: found shape {tuple(table.shape)}, expected {shape}")
         indices("observations", observations, (None, None), 0, symbols - 1)
-        self.observations = torch.as_tensor(observations).to(emission.device)
+        self.observations = on_cpu("observations", torch.as_tensor(observations))
         self.args: Any = {}
         self._set_up((transition, emission, init), lengths)
 
@@ -125,9 +124,10 @@ class HMM(LinearChainCRF):
             raise InputError(f"observations: found shape {(items, steps)}; every length is at least 1")
         return items, steps - 1, states, states
 
-    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: Lengths) -> Model:
         transition, emission, init = parameters
-        return Chain(emission[self.observations], transition.transpose(0, 1), start=init, lengths=lengths)
+        by_state = transition.transpose(0, 1).contiguous()
+        return Chain(emission[self.observations], by_state, start=init, lengths=lengths)
 
     @cached_property
     def log_potentials(self) -> Tensor:  # type: ignore[override]
@@ -141,7 +141,7 @@ class HMM(LinearChainCRF):
 
     def log_prob(self, value: Event) -> Tensor:
         """The log-probability of events (sample_shape × batch × event)."""
-        if 1 in self._lengths:
-            b = self._lengths.index(1)
+        if not torch.compiler.is_compiling() and 1 in self._lengths:
+            b = [int(own) for own in self._lengths].index(1)
             raise InputError(f"value: sequence {b} has one observation, so an event does not show its state")
         return super().log_prob(value)

@@ -13,7 +13,7 @@ from ... import hypertree
 from ...errors import InputError
 from ..model import Model
 from ..queries import marginals
-from ._base import Places, StructDistribution, check_axes, indices, lengths_of
+from ._base import Lengths, Places, StructDistribution, check_axes, counted, indices, lengths_of
 
 
 class TreeCRF(StructDistribution):
@@ -37,15 +37,15 @@ class TreeCRF(StructDistribution):
     def _longest(self, shape: tuple[int, ...]) -> int:
         return shape[1]
 
-    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: Lengths) -> Model:
         return Model(hypertree.Hypertree, spans=parameters[0], lengths=lengths)
 
     def _expected(self) -> tuple[Tensor, ...]:
         return (marginals(self._own_model).spans,)
 
     def _places(self, states: Tensor) -> tuple[Places, ...]:
-        item, number, _ = used = (states[..., 2] >= 0).nonzero(as_tuple=True)
-        return ((number, item, *states[used].unbind(-1)),)
+        used = states[..., 2] >= 0
+        return ((used, (*counted(used), *states.clamp(min=0).unbind(-1))),)
 
 
 class SentCFG(StructDistribution):
@@ -98,7 +98,7 @@ class SentCFG(StructDistribution):
     def _potentials(self) -> tuple[Tensor, ...]:
         return self._parameters
 
-    def _model(self, parameters: tuple[Tensor, ...], lengths: list[int]) -> Model:
+    def _model(self, parameters: tuple[Tensor, ...], lengths: Lengths) -> Model:
         terms, rules, roots, *spans = parameters
         given = {"words": terms, "rules": rules, "roots": roots} | ({"spans": spans[0]} if spans else {})
         return Model(hypertree.Hypertree, **given, lengths=lengths)
@@ -117,16 +117,21 @@ class SentCFG(StructDistribution):
     def _places(self, states: Tensor) -> tuple[Places, ...]:
         heads = self._parameters[2].shape[1]
         first, last, symbol = states.unbind(-1)
-        item, number, _ = leaf = ((first == last) & (symbol >= 0)).nonzero(as_tuple=True)
-        terms = (number, item, first[leaf], symbol[leaf] - heads)
-        item, number, row = above = (first < last).nonzero(as_tuple=True)
+        leaf, above = (first == last) & (symbol >= 0), first < last
+        number, item = counted(symbol)
+        rows, most = torch.arange(symbol.shape[2]), symbol.shape[2] - 1
         # After a node come its left part, a tree of 2m − 1 nodes over m words, and its right part.
-        left = (item, number, row + 1)
-        right = (item, number, row + 2 * (last[left] - first[left]) + 2)
-        rules = (number, item, symbol[above], symbol[left], symbol[right])
-        spans = (number, item, last[above] - first[above] - 1, first[above], symbol[above])
-        item, number = root = (symbol[..., 0] >= 0).nonzero(as_tuple=True)
-        return terms, rules, (number, item, symbol[..., 0][root]), spans
+        left = (rows + 1).clamp(max=most).expand(symbol.shape)
+        right = left + 2 * (last - first).gather(2, left) + 1
+        parts = (symbol.gather(2, own.clamp(0, most)).clamp(min=0) for own in (left, right))
+        start, end, own = (each.clamp(min=0) for each in (first, last, symbol))
+        terms = (leaf, (number, item, start, torch.where(leaf, symbol - heads, 0)))
+        head = torch.where(above, own, 0)
+        rules = (above, (number, item, head, *parts))
+        spans = (above, (number, item, (end - start - 1).clamp(min=0), start, head))
+        root = symbol[..., 0]
+        place = (number[..., 0], item[..., 0], torch.where(root >= 0, root, 0))
+        return terms, rules, (root >= 0, place), spans
 
     def _event_shapes(self) -> tuple[tuple[int, ...], ...]:
         terms, rules, roots = (tuple(each.shape[1:]) for each in self._parameters)
