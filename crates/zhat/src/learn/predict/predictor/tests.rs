@@ -363,7 +363,7 @@ fn sampled_probabilities_of_partial_rankings_cover_the_exact_ones() {
     let mut random = Streams::new(14, "predictor tests").block(3);
     for form in [Form::Precedence { items: 5 }, Form::Positions { items: 5 }, Form::Mallows { items: 5 }] {
         let (made, inputs, scores) = predictor(&form, 40);
-        for at in 0..24 {
+        for (at, scores) in scores.iter().enumerate().take(24) {
             let ranks = partial_ranks(5, &mut random);
             let extended = |y: &[u32]| {
                 let rank = |item: u32| ranks[item as usize];
@@ -372,14 +372,14 @@ fn sampled_probabilities_of_partial_rankings_cover_the_exact_ones() {
                     .filter(|&(i, j)| rank(y[i]) > 0 && rank(y[j]) > 0)
                     .all(|(i, j)| rank(y[i]) <= rank(y[j]))
             };
-            let law = law(&form, &scores[at]);
+            let law = law(&form, scores);
             let want: f64 = law.iter().filter(|(y, _)| extended(y)).map(|(_, p)| p).sum();
             assert!(law.iter().all(|(y, _)| event::extends(y, &ranks) == extended(y)), "{ranks:?}");
             let own = match form {
                 Form::Mallows { .. } => {
                     let mut stream = Streams::new(at as u64, "predictor tests").block(4);
                     let many = (failure, &mut stream);
-                    made.counted(&scores[at], (0, 1), &mut Work::default(), &ranks, many, &clock).unwrap()
+                    made.counted(scores, (0, 1), &mut Work::default(), &ranks, many, &clock).unwrap()
                 }
                 _ => {
                     let model = made.row_model(&inputs, at, &run).unwrap();
