@@ -1,5 +1,6 @@
-//! Memory forecasts for trees over words and dependency trees: never below the memory allocated and, where that
-//! is large, at most three times as much.
+//! Memory forecasts for trees over words and dependency trees: never below the memory allocated and, where that is
+//! large, at most three times as much; four times for trees over words, because charts of wider numbers are counted
+//! where scores may need them.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "support/counting.rs"]
@@ -165,7 +166,7 @@ fn tree_cases() -> Vec<Case> {
 fn forecasts_for_trees_over_words_hold() {
     let _turn = alone();
     let Some(found) = measure_each("forecasts_for_trees_over_words_hold", &tree_cases()) else { return };
-    check_forecasts(&found, 3.0);
+    check_forecasts(&found, 4.0);
 }
 
 fn sentences<F: Real>(words: usize, batch: usize, projective: bool, labels: Option<usize>) -> Model

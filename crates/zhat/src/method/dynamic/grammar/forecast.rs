@@ -88,7 +88,7 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
             Query::FactorMarginals => own.gradient(model),
             Query::KBest(k) => 2.0 * k as f64 * words * 64.0 + memory::ranked(model, k, run.threads()),
             Query::Sample(count) => 2.0 * count as f64 * words * 64.0,
-            Query::Map if searched => 128.0 * words + PER_PART * (words + squares),
+            Query::Map if searched => 128.0 * words + memory::searched(model, self.steps, run.threads()),
             Query::Map => 128.0 * words,
             _ => 0.0,
         };
@@ -131,7 +131,9 @@ impl InsideOutside {
         let sums = memory::charts(p, of_p, Need { slopes: true, ..Need::default() }, threads);
         let other = if other { memory::charts(q, of_q, Need::default(), threads) } else { 0.0 };
         let support = memory::support((p, of_p), (q, of_q), threads);
-        memory::expanded(p, of_p) + memory::expanded(q, of_q) + sums.max(other).max(support) + SLACK
+        // The tables of one model are held while those of the other are made.
+        let tables = memory::table(p, of_p);
+        memory::expanded(p, of_p) + memory::expanded(q, of_q) + tables + sums.max(other).max(support) + SLACK
     }
 
     /// The bytes of a value and its gradient; `second` is the second model, if there is one.
@@ -176,6 +178,7 @@ impl InsideOutside {
         let restored = restored(p, of_p) + restored(q, of_q);
         memory::expanded(p, of_p)
             + memory::expanded(q, of_q)
+            + 3.0 * memory::table(p, of_p)
             + to_p
             + charts.max(to_q + second.max(restored))
             + SLACK
@@ -184,9 +187,6 @@ impl InsideOutside {
 
 /// Bytes of small allocations.
 const SLACK: f64 = 98304.0;
-
-/// Bytes of a word or span in the search for the best tree.
-const PER_PART: f64 = 256.0;
 
 /// The forms of the rules of two models after [`of_one_form`](super::divergence::of_one_form).
 fn forms<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> (Form, Form) {

@@ -1,6 +1,7 @@
 //! Bytes of charts and tables of rules, for forecasts.
 
 use super::number::Wide;
+use super::search::PENDING;
 use super::solve::GROUP;
 use super::{dense, free, listed};
 use crate::model::{Hypertree, Rules, Symbols};
@@ -331,6 +332,27 @@ pub fn charts<F: Real>(model: &Hypertree<F>, form: Form, need: Need, threads: us
         return without_rules(model, &sizes) + counts;
     }
     sizes.charts::<F>(if need.best { 8.0 } else { number(model, need.slopes) }, need)
+}
+
+/// The bytes of a table of the rules of all sets as doubles.
+pub fn table<F: Real>(model: &Hypertree<F>, form: Form) -> f64 {
+    8.0 * Sizes::new(model, form, 0.0, 1).rules()
+}
+
+/// The bytes of the search for the best tree with low-rank rules, by at most `steps` steps, of the sentences that are
+/// searched at once: bounds, factors, candidates and the best trees of parts.
+pub fn searched<F: Real>(model: &Hypertree<F>, steps: usize, threads: usize) -> f64 {
+    const PER_CANDIDATE: f64 = 100.0;
+    const PER_TREE: f64 = 128.0;
+    let Symbols { all, heads, .. } = model.symbols();
+    let (all, heads, rank) = (all as f64, heads as f64, model.rules().rank().unwrap_or(1) as f64);
+    let longest = model.lengths().iter().copied().max().unwrap_or(0) as f64;
+    let parts = longest * (longest + 1.0) / 2.0;
+    let bounds = parts * (8.0 * all + 16.0 * rank + 256.0) + 8.0 * rank * (2.0 * heads + 2.0 * all);
+    let steps = steps as f64;
+    let candidates = (steps * (all + 1.0)).min(PENDING as f64).min(parts * heads * longest * all * all);
+    let trees = (parts * heads).min(steps);
+    (threads as f64).min(model.batch() as f64) * (bounds + PER_CANDIDATE * candidates + PER_TREE * trees)
 }
 
 /// The bytes of the search for the k best trees beside the chart of best scores: of the sentences that are searched

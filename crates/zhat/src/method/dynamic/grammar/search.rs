@@ -82,7 +82,12 @@ struct Search<'a, F: Real> {
     best: HashMap<(usize, usize, usize), Best>,
     steps: usize,
     most: usize,
+    /// Candidates in the queues of all spans that are being searched.
+    pending: usize,
 }
+
+/// The largest number of candidates; a search with more is given up, as one with too many steps.
+pub const PENDING: usize = 1 << 19;
 
 /// Bounds must not be too low by rounding.
 const MARGIN: f64 = 1e-12;
@@ -177,7 +182,15 @@ impl<F: Real> Search<'_, F> {
         }
         let mut best: Best = (f64::NEG_INFINITY, None);
         let limit = |score: f64| score + MARGIN * (1.0 + score.abs());
-        while let Some(Candidate { bound, choice }) = open.pop() {
+        let mut counted = 0;
+        loop {
+            // The queue has changed since it was counted.
+            self.pending = self.pending + open.len() - counted;
+            counted = open.len();
+            if self.pending > PENDING {
+                return Ok(None);
+            }
+            let Some(Candidate { bound, choice }) = open.pop() else { break };
             if bound == f64::NEG_INFINITY || bound <= limit(best.0) && best.1.is_some() {
                 break;
             }
@@ -224,6 +237,7 @@ impl<F: Real> Search<'_, F> {
                 }
             }
         }
+        self.pending -= counted;
         self.best.insert((first, last, symbol), best);
         Ok(Some(best.0))
     }
@@ -282,6 +296,7 @@ pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Cloc
         best: HashMap::new(),
         steps: 0,
         most,
+        pending: 0,
     };
     search.bound_all(clock)?;
     let last = model.lengths()[b] - 1;

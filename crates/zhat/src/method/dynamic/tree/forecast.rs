@@ -45,7 +45,7 @@ impl<F: Real> Forecasts<DependencyTree<F>> for SpanningTrees {
             Query::KBest(k) => k as f64 * batch * (64.0 * n + 256.0),
             Query::Sample(count) => count as f64 * batch * (n * 16.0 + 96.0),
             // Of a divergence, the probabilities of two models and the derivatives of one are kept together.
-            _ => 32.0 * (squares + words) + 512.0 * batch + 2.0 * model.bytes() as f64,
+            _ => 48.0 * (squares + words) + 512.0 * batch + 2.0 * model.bytes() as f64,
         };
         let marginals = passes > 1.0;
         let work = match shape.projective {
