@@ -464,6 +464,10 @@ pub struct ReproArguments {
     /// Output folder for pictures
     #[arg(short, long, value_name = "FOLDER", default_value = ".")]
     pub output: PathBuf,
+    /// After --, further options for the program zhat-vae, which runs rdp-table5 and rdp-fig2: --device cuda
+    /// --seconds 120
+    #[arg(last = true, value_name = "OPTION")]
+    pub further: Vec<String>,
 }
 
 #[derive(Args, Debug)]

@@ -7,6 +7,8 @@
 //! | [`cross_entropy`], [`kl`] | of two chains | exact |
 //! | [`relaxed_sample`] | relaxed paths, with gradients, and the hard paths | exact or randomized |
 //!
+//! The models are chains and semi-Markov chains; zhat's trees are not operations of this crate.
+//!
 //! The scores are tensors of any network. Gradients are those of the library, written by hand: no graph of T
 //! steps is recorded, and beyond the inputs the memory is that of the method, O(B·T·N) for exact sums. Their work is
 //! done by the CPU in the precision of the emissions, `f32` or `f64`; tensors on other devices are copied there

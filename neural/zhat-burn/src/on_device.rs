@@ -240,14 +240,18 @@ impl<B: Backend> Messages<B> {
 
     /// How many sums of kept states were set to [`FLOOR`].
     pub fn floored(&self) -> Tensor<B, 1, Int> {
-        let count = Tensor::zeros([1], &self.chain.emissions.device());
-        self.sums.iter().enumerate().fold(count, |count, (t, logs)| {
-            let below = logs.clone().detach().lower_equal_elem(FLOOR.ln() + 1e-3).int();
-            count
-                + match self.chain.log_weights(t + 1) {
-                    Some(weights) => (below * weights.greater_elem(NOTHING / 2.0).int()).sum(),
-                    None => below.sum(),
-                }
-        })
+        if self.sums.is_empty() {
+            return Tensor::zeros([1], &self.chain.emissions.device());
+        }
+        let sums: Tensor<B, 3> = Tensor::stack(self.sums.clone(), 1).detach();
+        let below = sums.lower_equal_elem(FLOOR.ln() + 1e-3).int();
+        match &self.chain.chosen {
+            Chosen::All => below.sum(),
+            Chosen::Most { log_weights } | Chosen::Few { log_weights, .. } => {
+                let [_, steps, _] = log_weights.dims();
+                let later = log_weights.clone().narrow(1, 1, steps - 1);
+                (below * later.greater_elem(NOTHING / 2.0).int()).sum()
+            }
+        }
     }
 }

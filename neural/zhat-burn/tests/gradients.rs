@@ -1,4 +1,5 @@
-//! Values and gradients against burn's own differentiation of the naive formula, and against finite differences.
+//! Values and gradients against burn's own differentiation of the naive formula and of sums over all paths, and against
+//! finite differences.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use burn_autodiff::Autodiff;
@@ -116,6 +117,127 @@ fn log_partition_agrees_with_the_naive_formula() {
     }
 }
 
+/// The scores of all paths of each sequence, one tensor of N^length numbers for each.
+fn all_scores(
+    start: &Tensor<B, 1>,
+    end: &Tensor<B, 1>,
+    emissions: &Tensor<B, 3>,
+    transitions: &Tensor<B, 4>,
+    lengths: &[usize],
+) -> Vec<Tensor<B, 1>> {
+    let [_, _, states] = emissions.dims();
+    let each = lengths.iter().enumerate().map(|(b, &length)| {
+        let at = |t: usize| emissions.clone().slice([b..b + 1, t..t + 1]).reshape([1, states]);
+        let mut scores = (start.clone().reshape([1, states]) + at(0)).reshape([states]);
+        let mut count = states;
+        for t in 1..length {
+            let table = transitions.clone().slice([b..b + 1, t - 1..t]).reshape([1, states, states]);
+            let longer = scores.reshape([count / states, states, 1]) + table + at(t).unsqueeze::<3>();
+            count *= states;
+            scores = longer.reshape([count]);
+        }
+        (scores.reshape([count / states, states]) + end.clone().reshape([1, states])).reshape([count])
+    });
+    each.collect()
+}
+
+/// log p of all paths of a sequence.
+fn log_probabilities(scores: Tensor<B, 1>) -> Tensor<B, 1> {
+    let log_z = scores.clone().exp().sum().log();
+    scores - log_z
+}
+
+/// Entropy, cross-entropy and KL divergence by sums over all paths, which burn differentiates.
+#[test]
+fn divergences_agree_with_sums_over_all_paths() {
+    let run = Run::default();
+    /// Scores of a chain: start, end, emissions, and transitions of three forms.
+    struct Scores {
+        ends: [Tensor<B, 1>; 2],
+        emissions: Tensor<B, 3>,
+        two: Tensor<B, 2>,
+        three: Tensor<B, 3>,
+        pair: [Tensor<B, 2>; 2],
+    }
+    let scores = |seed: u64| Scores {
+        ends: [tensor([STATES], seed), tensor([STATES], seed + 1)],
+        emissions: tensor([BATCH, STEPS, STATES], seed + 2),
+        two: tensor([STATES, STATES], seed + 3),
+        three: tensor([STEPS - 1, STATES, STATES], seed + 4),
+        pair: [tensor([STATES, 2], seed + 5), tensor([STATES, 2], seed + 6)],
+    };
+    let of = |own: &Scores, form: usize| -> (ChainScores<Inner>, Vec<Tensor<B, 1>>) {
+        let Scores { ends: [start, end], emissions, two, three, pair: [left, right] } = own;
+        let all = [BATCH, STEPS - 1, STATES, STATES];
+        let shared = |table: Tensor<B, 2>| table.reshape([1, 1, STATES, STATES]).expand(all);
+        let (chain, table) = match form {
+            0 => (ChainScores::new(emissions.clone(), two.clone()), shared(two.clone())),
+            1 => (
+                ChainScores::per_step(emissions.clone(), three.clone()),
+                three.clone().reshape([1, STEPS - 1, STATES, STATES]).expand(all),
+            ),
+            _ => (
+                ChainScores::factored(emissions.clone(), left.clone(), right.clone()),
+                shared(left.clone().matmul(right.clone().transpose())),
+            ),
+        };
+        let chain = chain.with_start(start.clone()).with_end(end.clone()).with_lengths(LENGTHS.to_vec());
+        (chain, all_scores(start, end, emissions, &table, &LENGTHS))
+    };
+    for form in 0..3 {
+        let (p, q) = (scores(1), scores(51));
+        let ((chain_p, paths_p), (chain_q, paths_q)) = (of(&p, form), of(&q, form));
+        let pairs = || paths_p.iter().cloned().map(log_probabilities).zip(paths_q.iter().cloned());
+        let over_paths = |of: &dyn Fn(Tensor<B, 1>, Tensor<B, 1>) -> Tensor<B, 1>| {
+            Tensor::cat(pairs().map(|(log_p, q)| of(log_p, log_probabilities(q))).collect(), 0)
+        };
+        let exact = Method::exact();
+        let cases = [
+            (
+                "entropy",
+                entropy(&chain_p, &exact, &run).unwrap(),
+                over_paths(&|log_p, _| -(log_p.clone().exp() * log_p).sum()),
+            ),
+            (
+                "cross-entropy",
+                cross_entropy(&chain_p, &chain_q, &run).unwrap(),
+                over_paths(&|log_p, log_q| -(log_p.exp() * log_q).sum()),
+            ),
+            (
+                "KL",
+                kl(&chain_p, &chain_q, &run).unwrap(),
+                over_paths(&|log_p, log_q| (log_p.clone().exp() * (log_p - log_q)).sum()),
+            ),
+        ];
+        for (name, found, wanted) in cases {
+            let what = format!("{name}, form {form}");
+            close(&list(found.clone().inner()), &list(wanted.clone().inner()), 1e-12, &what);
+            let weights = Tensor::from_data(TensorData::new(vec![1.0, -0.5, 2.0], [BATCH]), &found.device());
+            let found = (found * weights.clone()).sum().backward();
+            let wanted = (wanted * weights).sum().backward();
+            let mut compared = 0;
+            macro_rules! same {
+                ($($tensor:expr),*) => {$(
+                    match ($tensor.grad(&found), $tensor.grad(&wanted)) {
+                        (Some(found), Some(wanted)) => {
+                            close(&list(found), &list(wanted), 1e-10, &format!("{what}, {}", stringify!($tensor)));
+                            compared += 1;
+                        }
+                        (None, None) => {}
+                        _ => panic!("{what}: one gradient is missing: {}", stringify!($tensor)),
+                    }
+                )*};
+            }
+            for Scores { ends: [start, end], emissions, two, three, pair: [left, right] } in [&p, &q] {
+                same!(start, end, emissions, two, three, left, right);
+            }
+            // Start, end, emissions and the transitions of each chain that occurs.
+            let own = if form == 2 { 5 } else { 4 };
+            assert_eq!(compared, if name == "entropy" { own } else { 2 * own }, "{what}");
+        }
+    }
+}
+
 /// Checks the gradient of a function of emissions and transitions by central differences.
 fn check(what: &str, value: impl Fn(Tensor<B, 3>, Tensor<B, 2>) -> Tensor<B, 1>) {
     let (emissions, transitions) = (tensor([2, 3, 3], 11), tensor([3, 3], 12));
@@ -157,6 +279,11 @@ fn gradients_agree_with_finite_differences() {
     // With uniform proposals the weights do not depend on the scores.
     let half = || Method::randomized().with("states", 2).with("proposal", "uniform");
     check("randomized log Z", |a, b| log_partition(&ChainScores::new(a, b), &half(), &run).unwrap());
+    check("randomized entropy", |a, b| entropy(&ChainScores::new(a, b), &half(), &run).unwrap());
+    check("randomized entropy of one choice", |a, b| {
+        let method = half().with("replicates", 1);
+        entropy(&ChainScores::new(a, b), &method, &run.clone().with_seed(8)).unwrap()
+    });
     check("segments", |a, b| {
         let segments = tensor([2, 3], 31);
         log_partition(&ChainScores::new(a, b).with_segments(segments), &Method::exact(), &run).unwrap()

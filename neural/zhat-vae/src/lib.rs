@@ -11,6 +11,7 @@
 //! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML 2022,
 //! Sections 4 and 5.2.
 
+pub mod attempt;
 pub mod checkpoint;
 pub mod config;
 pub mod decoder;

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use burn_ndarray::NdArray;
 use burn_tensor::backend::Backend;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use zhat::Run;
+#[cfg(feature = "cuda")]
+use zhat_vae::attempt::attempt;
 use zhat_vae::checkpoint::Checkpoint;
 use zhat_vae::config::{EncoderKind, Inference, ModelConfig, TrainConfig};
 use zhat_vae::evaluate::Model;
@@ -221,9 +224,12 @@ struct ReproArguments {
     /// Only these rows of the table, such as FULL-100,RDP-2000.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only this seed of each row, from 0.
+    /// Only this seed of each row of the table, from 0.
     #[arg(long)]
     seed_index: Option<u64>,
+    /// Trains nothing: prints the table of the results file, for all settings that it has, and draws the picture.
+    #[arg(long, conflicts_with_all = ["seconds", "steps", "only", "seed_index", "test", "samples", "seed"])]
+    print: bool,
     /// Results, one line per row; rows that it has under the same settings are not run again. By default NAME.jsonl, or
     /// NAME-quick.jsonl with --quick.
     #[arg(long)]
@@ -242,6 +248,24 @@ struct ReproArguments {
     seed: u64,
 }
 
+impl ReproArguments {
+    fn checked_name(&self) -> Result<&str> {
+        match self.name.as_str() {
+            name @ ("rdp-table5" | "rdp-fig2") => Ok(name),
+            other => bail!("`{other}`: expected rdp-table5 or rdp-fig2"),
+        }
+    }
+
+    /// The file of results.
+    fn results(&self) -> PathBuf {
+        match &self.results {
+            Some(path) => path.clone(),
+            None if self.quick => format!("{}-quick.jsonl", self.name).into(),
+            None => format!("{}.jsonl", self.name).into(),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let program = Program::parse();
     match on_device(&program) {
@@ -254,13 +278,20 @@ fn main() -> ExitCode {
 }
 
 fn on_device(program: &Program) -> Result<()> {
+    if let Command::Repro(arguments) = &program.command
+        && arguments.print
+    {
+        return repro::print(arguments.checked_name()?, &arguments.results(), &arguments.output);
+    }
     let mut run = Run::default();
     if let Some(threads) = program.threads {
         run = run.with_threads(threads.get());
     }
     match program.device {
         Device::Cpu if matches!(program.command, Command::Selftest) => {
-            selftest::run::<burn_flex::Flex>("f32", &Default::default(), 1e-4, &run)
+            let single =
+                selftest::run::<burn_flex::Flex, NdArray<f32>>("f32", &Default::default(), 1e-5, &run);
+            single.and(selftest::run::<NdArray<f64>, NdArray<f64>>("f64", &Default::default(), 1e-10, &run))
         }
         Device::Cpu => {
             perform::<burn_flex::Flex>(&program.command, Engine::Library, &Default::default(), &run)
@@ -274,23 +305,24 @@ fn on_gpu(command: &Command, run: &Run) -> Result<()> {
     type Gpu = burn_cuda::Cuda<f32, i32>;
     let device = burn_cuda::CudaDevice::default();
     // Without a driver, the first use of the device is a panic.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     let first = device.clone();
-    let attempt = std::panic::catch_unwind(move || {
+    let sum = attempt(move || {
         let sum = burn_tensor::Tensor::<Gpu, 1>::ones([2], &first).sum().into_data();
-        sum.iter::<f32>().next() == Some(2.0)
+        sum.iter::<f32>().next()
     });
-    std::panic::set_hook(hook);
-    if !attempt.unwrap_or(false) {
-        bail!(
-            "--device cuda: there is no NVIDIA GPU, driver or NVRTC library that can be used; use --device cpu"
-        );
+    match sum {
+        Ok(Some(2.0)) => {}
+        Ok(found) => bail!("--device cuda: the GPU does not add: 1 + 1 = {found:?}"),
+        Err(error) => bail!(
+            "--device cuda: the NVIDIA GPU, its driver or the NVRTC library cannot be used; --device cpu needs none of \
+             them. The back end says: {error}"
+        ),
     }
     if matches!(command, Command::Selftest) {
         // Products of f32 matrices have factors of 11 bits; those of f64 have all.
-        let double = selftest::run::<burn_cuda::Cuda<f64, i32>>("f64", &device, 1e-5, run);
-        return selftest::run::<Gpu>("f32", &device, 1e-2, run).and(double);
+        let double = selftest::run::<burn_cuda::Cuda<f64, i32>, NdArray<f64>>("f64", &device, 1e-10, run);
+        return selftest::run::<Gpu, burn_flex::Flex>("f32 with factors of 11 bits", &device, 1e-2, run)
+            .and(double);
     }
     perform::<Gpu>(command, Engine::Device, &device, run)
 }
@@ -542,8 +574,12 @@ fn reproduce<I: Backend>(
     device: &I::Device,
     run: &Run,
 ) -> Result<()> {
-    if !["rdp-table5", "rdp-fig2"].contains(&arguments.name.as_str()) {
-        bail!("`{}`: expected rdp-table5 or rdp-fig2", arguments.name);
+    let figure = arguments.checked_name()? == "rdp-fig2";
+    if figure && !arguments.only.is_empty() {
+        bail!("--only: rdp-fig2 has no rows to choose from; the option belongs to rdp-table5");
+    }
+    if figure && arguments.seed_index.is_some() {
+        bail!("--seed-index: rdp-fig2 has one seed per curve; the option belongs to rdp-table5");
     }
     let positive = [("--samples", arguments.samples), ("--test", arguments.test)];
     if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
@@ -562,11 +598,7 @@ fn reproduce<I: Backend>(
             bail!("set ZHAT_DATA to the folder of benchmark data; {} reads data/coco in it", arguments.name)
         }
     };
-    let results = match &arguments.results {
-        Some(path) => path.clone(),
-        None if arguments.quick => format!("{}-quick.jsonl", arguments.name).into(),
-        None => format!("{}.jsonl", arguments.name).into(),
-    };
+    let results = arguments.results();
     let setting = repro::Setting {
         data,
         quick: arguments.quick,
@@ -581,7 +613,7 @@ fn reproduce<I: Backend>(
         seed: arguments.seed,
         run: run.clone(),
     };
-    if arguments.name == "rdp-fig2" {
+    if figure {
         return repro::figure2::<I>(&setting, engine, device);
     }
     repro::table5::<I>(&setting, engine, device).map(|_| ())

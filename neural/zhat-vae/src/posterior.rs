@@ -80,6 +80,8 @@ pub struct Relaxed<B: Backend> {
     pub soft: Tensor<B, 3>,
     /// The sample itself, (B, T).
     pub hard: Tensor<B, 2, Int>,
+    /// How many sums were set to [`FLOOR`](zhat_burn::on_device::FLOOR), (1); `None` where sums have no such limit.
+    pub floored: Option<Tensor<B, 1, Int>>,
 }
 
 /// The numbers of a tensor; `iter` converts one at a time.
@@ -169,7 +171,7 @@ pub fn relax<I: Backend>(
         let hard: Vec<i64> =
             drawn.hard.iter().flatten().flatten().map(|&state| i64::try_from(state).unwrap_or(0)).collect();
         let hard = Tensor::from_data(TensorData::new(hard, [batch, steps]), &device);
-        return Ok(Relaxed { entropy, soft, hard });
+        return Ok(Relaxed { entropy, soft, hard, floored: None });
     }
     let mut chain = DeviceChain::new(emissions.clone(), states.clone());
     if let Some(chosen) = choose(sums, &emissions, &states, 1, run)?.pop() {
@@ -183,6 +185,7 @@ pub fn relax<I: Backend>(
         entropy,
         soft: drawn.soft.reshape([batch, steps, count]),
         hard: drawn.hard.reshape([batch, steps]),
+        floored: Some(messages.floored()),
     })
 }
 

@@ -3,11 +3,12 @@
 mod machine;
 mod picture;
 pub mod results;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use burn_tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 use zhat::Run;
@@ -19,6 +20,7 @@ use crate::text::{Corpus, Lines, Vocabulary};
 use crate::train::{Limits, Outputs, Trainer, beginning, fingerprint};
 use crate::uses::frequencies;
 pub use results::{Found, Settings};
+pub use tables::{print, table5 as table};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +187,7 @@ impl Spec {
         (model, train): (ModelConfig, TrainConfig),
         engine: Engine,
         device: &I::Device,
-    ) -> Result<(Found, Vec<usize>)> {
+    ) -> Result<(Found, Frequencies)> {
         let run = setting.run.clone().with_seed(train.seed);
         let states = model.states;
         let (kept, sampled) = match train.inference {
@@ -213,12 +215,17 @@ impl Spec {
         let trained = trainer.train(&limits, &outputs);
         let gib = watch.stop();
         trained?;
-        let progress = trainer.progress.clone();
+        let (progress, floored) = (trainer.progress.clone(), trainer.floored);
         let used =
             Model { config: model, parameters: trainer.best(), gpt2: None, engine, device: device.clone() };
         drop(trainer);
         let found = used.likelihood(&texts.test, &Sums::FULL, setting.samples, &run)?;
-        let counts = frequencies(&used, &texts.train, &run)?;
+        let all = frequencies(&used, &texts.train, &Sums::FULL, &run)?;
+        let trained = match train.inference {
+            Inference::Full => all.clone(),
+            _ => frequencies(&used, &texts.train, &Sums::from(&train), &run)?,
+        };
+        let inactive = |counts: &[usize]| counts.iter().filter(|&&count| count == 0).count();
         let epochs = progress.step as f64 / texts.train.batches(train.batch).len().max(1) as f64;
         let (bound, best_step) = progress.best.unwrap_or((f64::NAN, progress.step));
         let row = Found {
@@ -240,13 +247,23 @@ impl Spec {
             warm_up_seconds,
             words_per_second: texts.train.tokens() as f64 * epochs / progress.seconds,
             gib,
-            inactive: counts.iter().filter(|&&count| count == 0).count(),
+            inactive: inactive(&all),
+            inactive_trained: Some(inactive(&trained)),
+            floored: Some(floored),
             machine: machine::name(engine),
             date: results::today(),
             settings: setting.recorded(texts, engine),
         };
-        Ok((row, counts))
+        Ok((row, Frequencies { all, trained }))
     }
+}
+
+/// How often each state occurs in samples of the posterior of the training text.
+struct Frequencies {
+    /// Samples from all states.
+    all: Vec<usize>,
+    /// Samples from states chosen as in training.
+    trained: Vec<usize>,
 }
 
 /// The rows with these names; all rows without names.
@@ -267,18 +284,23 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Spec>> {
 /// If a text cannot be read, a row fails or the results cannot be written; other rows are run even if one fails.
 pub fn table5<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Device) -> Result<Vec<Found>> {
     let rows = chosen(&setting.only)?;
+    let seeds = |row: &Spec| if setting.quick { 1 } else { row.seeds };
+    let most = rows.iter().map(|row| seeds(row)).max().unwrap_or(1);
+    if let Some(index) = setting.seed_index.filter(|&index| index >= most) {
+        let range = if most == 1 { "0".to_owned() } else { format!("0 to {}", most - 1) };
+        bail!("--seed-index {index}: expected {range}; these rows have no other seeds");
+    }
     let texts = texts(setting)?;
     let settings = setting.recorded(&texts, engine);
     let mut failures = Vec::new();
     // The first seed of every row comes first.
-    for seed in 0..3 {
+    for seed in 0..most {
         for row in &rows {
-            let seeds = if setting.quick { 1 } else { row.seeds };
             let mut done = results::read::<Found>(setting.results)?.into_iter();
             let same =
                 |found: Found| found.row == row.name && found.seed == seed && found.settings == settings;
             let left_out = setting.seed_index.is_some_and(|only| only != seed);
-            if seed >= seeds || left_out || done.any(same) {
+            if seed >= seeds(row) || left_out || done.any(same) {
                 continue;
             }
             eprintln!("{}, seed {seed} …", row.name);
@@ -303,41 +325,6 @@ pub fn table5<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Dev
     Ok(all)
 }
 
-/// The table as Markdown.
-pub fn table(all: &[Found]) -> String {
-    let mut text = String::from(
-        "| row | NLL | seeds | paper | inactive states | words/s | GiB | steps |\n|---|---|---|---|---|---|---|---|\n",
-    );
-    for row in &ROWS {
-        let own: Vec<&Found> = all.iter().filter(|found| found.row == row.name).collect();
-        if own.is_empty() {
-            continue;
-        }
-        let count = own.len() as f64;
-        let mean = |of: fn(&Found) -> f64| own.iter().map(|found| of(found)).sum::<f64>() / count;
-        let nll = mean(|found| found.nll);
-        // Standard error: of the samples of one run, or the spread of several.
-        let (error, sign) = if own.len() > 1 {
-            let squares: f64 = own.iter().map(|found| (found.nll - nll).powi(2)).sum();
-            ((squares / (count - 1.0)).sqrt(), "sd")
-        } else {
-            (own[0].sampling_error, "se")
-        };
-        let paper = row.paper.map_or_else(|| "–".to_owned(), |(mean, sd)| format!("{mean:.2} ± {sd:.2}"));
-        text.push_str(&format!(
-            "| {} | {nll:.2} ± {error:.2} ({sign}) | {} | {paper} | {:.0} of {} | {:.0} | {:.1} | {:.0} |\n",
-            row.name,
-            own.len(),
-            mean(|found| found.inactive as f64),
-            own[0].states,
-            mean(|found| found.words_per_second),
-            mean(|found| found.gib),
-            mean(|found| found.steps as f64),
-        ));
-    }
-    text
-}
-
 /// A finished line of Figure 2.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Curve {
@@ -345,8 +332,11 @@ pub struct Curve {
     pub top: usize,
     /// The results of training and evaluation.
     pub found: Found,
-    /// How often each state occurs, the most frequent first.
+    /// How often each state occurs in samples from all states, the most frequent first.
     pub counts: Vec<usize>,
+    /// The same for samples from states chosen as in training.
+    #[serde(default)]
+    pub counts_trained: Vec<usize>,
 }
 
 /// Frequencies of states of the aggregated posterior: the likeliest states only, and growing numbers of drawn ones.
@@ -356,8 +346,8 @@ pub struct Curve {
 pub fn figure2<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Device) -> Result<()> {
     let texts = texts(setting)?;
     let settings = setting.recorded(&texts, engine);
-    let mut curves: Vec<(String, Vec<usize>)> = Vec::new();
-    println!("| K₁ | K₂ | inactive states | NLL |\n|---|---|---|---|");
+    let mut curves: Vec<Curve> = Vec::new();
+    println!("{}", tables::FIGURE);
     for share in [0_usize, 1, 5, 10] {
         let row = if share == 0 { ROWS[3] } else { ROWS[4] };
         let (model, mut train) = row.configs(setting, 0);
@@ -372,20 +362,18 @@ pub fn figure2<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::De
         let curve = match done {
             Some(curve) => curve,
             None => {
-                let (found, mut counts) = row.run::<I>(setting, &texts, (model, train), engine, device)?;
-                counts.sort_unstable_by(|a, b| b.cmp(a));
-                let curve = Curve { top, found, counts };
+                let (found, counts) = row.run::<I>(setting, &texts, (model, train), engine, device)?;
+                let [counts, counts_trained] = [counts.all, counts.trained].map(|mut counts| {
+                    counts.sort_unstable_by(|a, b| b.cmp(a));
+                    counts
+                });
+                let curve = Curve { top, found, counts, counts_trained };
                 results::append(setting.results, &curve)?;
                 curve
             }
         };
-        let found = &curve.found;
-        println!("| {top} | {sampled} | {} of {} | {:.2} |", found.inactive, found.states, found.nll);
-        curves.push((format!("K1 = {top}, K2 = {sampled}"), curve.counts));
+        println!("{}", tables::line(&curve));
+        curves.push(curve);
     }
-    let path = setting.folder.join("rdp-fig2.svg");
-    std::fs::write(&path, picture::picture(&curves))
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    println!("\nThe picture is in {}.", path.display());
-    Ok(())
+    tables::draw(&curves, setting.folder)
 }

@@ -116,6 +116,9 @@ pub struct Trainer<'a, I: Backend> {
     kept: &'a Corpus,
     /// Settings and how far the run is.
     pub progress: Progress,
+    /// How many sums over states were set to [`FLOOR`](zhat_burn::on_device::FLOOR) in the steps since the run was begun
+    /// or resumed: 0 on the CPU, whose sums have no such limit. Sentences that fill up a batch are counted too.
+    pub floored: u64,
     parameters: Parameters<Autodiff<I>>,
     best: Option<Parameters<I>>,
     adam: Adam<I>,
@@ -127,8 +130,12 @@ pub struct Trainer<'a, I: Backend> {
 
 type A<I> = Autodiff<I>;
 
-/// What is minimised, and the parts of the objective summed over a batch.
-type Objective<I> = (Tensor<A<I>, 1>, [Tensor<I, 1>; 3]);
+/// Sums over a batch: the three parts of the objective, and the number of sums over states that were set to their
+/// smallest value.
+type Totals<I> = [Tensor<I, 1>; 4];
+
+/// What is minimised, and sums over a batch.
+type Objective<I> = (Tensor<A<I>, 1>, Totals<I>);
 
 impl<'a, I: Backend> Trainer<'a, I> {
     /// A new run, or one that goes on from a checkpoint.
@@ -159,7 +166,19 @@ impl<'a, I: Backend> Trainer<'a, I> {
             }
         };
         let gpt2 = gpt2.map(|weights| Gpt2::new(weights, &device));
-        Ok(Trainer { corpus, kept, progress, parameters, best: None, adam, gpt2, engine, device, run })
+        Ok(Trainer {
+            corpus,
+            kept,
+            progress,
+            floored: 0,
+            parameters,
+            best: None,
+            adam,
+            gpt2,
+            engine,
+            device,
+            run,
+        })
     }
 
     /// The parameters without gradients.
@@ -172,7 +191,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
         self.best.clone().unwrap_or_else(|| self.parameters())
     }
 
-    /// The objective of a batch to be minimised, and its parts summed over the batch.
+    /// The objective of a batch to be minimised, and sums over the batch.
     fn objective(
         &self,
         corpus: &Corpus,
@@ -206,14 +225,22 @@ impl<'a, I: Backend> Trainer<'a, I> {
         });
         let joint = log_joint(&self.parameters, &read.words, &States::Soft(soft), seen);
         let parts = [&joint.words, &joint.states, &drawn.entropy].map(|part| part.clone().inner());
+        let floored = match drawn.floored {
+            Some(count) => count.inner().float(),
+            None => Tensor::zeros([1], &self.device),
+        };
+        let totals = |parts: [Tensor<I, 1>; 3]| {
+            let [words, states, entropy] = parts;
+            [words, states, entropy, floored]
+        };
         let total = joint.words + joint.states + drawn.entropy * schedule.0;
         if self.engine == Engine::Library {
-            return Ok((-total.mean(), parts.map(Tensor::sum)));
+            return Ok((-total.mean(), totals(parts.map(Tensor::sum))));
         }
         let real: Vec<f32> = (0..rows.len()).map(|i| if i < batch.len() { 1.0 } else { 0.0 }).collect();
         let real = Tensor::<I, 1>::from_data(TensorData::new(real, [rows.len()]), &self.device);
         let mean = (total * Tensor::from_inner(real.clone())).sum() / batch.len() as f64;
-        Ok((-mean, parts.map(|part| (part * real.clone()).sum())))
+        Ok((-mean, totals(parts.map(|part| (part * real.clone()).sum()))))
     }
 
     /// The parts of the objective for sentences that were not trained on.
@@ -264,8 +291,8 @@ impl<'a, I: Backend> Trainer<'a, I> {
         I::sync(&self.device).map_err(|error| anyhow::anyhow!("the device has failed: {error:?}"))
     }
 
-    /// One step on a batch; the parts are sums over it.
-    fn step(&mut self, batch: &[usize], schedule: (f64, f64)) -> Result<[Tensor<I, 1>; 3]> {
+    /// One step on a batch.
+    fn step(&mut self, batch: &[usize], schedule: (f64, f64)) -> Result<Totals<I>> {
         let config = self.progress.train.clone();
         let step = self.progress.step as u64;
         let (loss, parts) =
@@ -296,7 +323,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
         // Judging and writing do not count as training.
         let mut clock = Clock::new();
         let mut since = Instant::now();
-        let mut sums: Option<[Tensor<I, 1>; 3]> = None;
+        let mut sums: Option<Totals<I>> = None;
         let (mut count, mut words, mut last_line) = (0_usize, 0_usize, 0.0);
         let (size, seed) = (self.progress.train.batch, self.progress.train.seed);
         let per_epoch = self.corpus.shuffled(size, seed, 0).len();
@@ -331,8 +358,10 @@ impl<'a, I: Backend> Trainer<'a, I> {
                     continue;
                 }
                 let Some(own) = sums.take() else { continue };
-                let [a, b, c] = own.map(|part| number(part) / count as f64);
-                let parts = Parts { words: a, states: b, entropy: c };
+                let [a, b, c, floored] = own.map(number);
+                let each = |sum: f64| sum / count as f64;
+                let parts = Parts { words: each(a), states: each(b), entropy: each(c) };
+                self.floored += floored as u64;
                 if !parts.bound().is_finite() {
                     bail!(
                         "the objective is {} at step {}; try a smaller --rate",
@@ -349,6 +378,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
                     seconds: self.progress.seconds,
                     parts,
                     per_second: words as f64 / (now - last_line),
+                    floored: floored as u64,
                 };
                 history.push((line.step, parts));
                 if let Some(log) = &mut log {
@@ -374,6 +404,9 @@ impl<'a, I: Backend> Trainer<'a, I> {
         }
         self.wait()?;
         self.progress.seconds = before + clock.seconds();
+        if let Some([_, _, _, floored]) = sums {
+            self.floored += number(floored) as u64;
+        }
         self.keep(outputs)?;
         // A resumed run does not know of this judgement: an uninterrupted one would not have made it.
         if self.progress.best.is_none() || (outputs.remember && !self.progress.step.is_multiple_of(per_epoch))
@@ -459,7 +492,7 @@ pub fn whole(engine: Engine, batch: &[usize], size: usize) -> Vec<usize> {
     }
 }
 
-fn add<I: Backend>(a: [Tensor<I, 1>; 3], b: [Tensor<I, 1>; 3]) -> [Tensor<I, 1>; 3] {
+fn add<I: Backend>(a: Totals<I>, b: Totals<I>) -> Totals<I> {
     let mut b = b.into_iter();
     a.map(|x| match b.next() {
         Some(y) => x + y,
@@ -478,6 +511,8 @@ struct Line {
     seconds: f64,
     parts: Parts,
     per_second: f64,
+    /// Since the line before.
+    floored: u64,
 }
 
 impl Line {
@@ -487,9 +522,13 @@ impl Line {
         let left = if done > 0.0 { self.seconds * (1.0 / done - 1.0) } else { f64::NAN };
         let mut out = std::io::stderr().lock();
         let end = if std::io::IsTerminal::is_terminal(&out) { '\r' } else { '\n' };
+        let floored = match self.floored {
+            0 => String::new(),
+            count => format!("  {count} sums too small"),
+        };
         let _ = write!(
             out,
-            "step {:6}  epoch {:6.2}  bound {:9.3} = words {words:9.3} + states {states:9.3} + entropy {entropy:8.3}  {:6.0} words/s  {left:5.0} s left{end}",
+            "step {:6}  epoch {:6.2}  bound {:9.3} = words {words:9.3} + states {states:9.3} + entropy {entropy:8.3}  {:6.0} words/s  {left:5.0} s left{floored}{end}",
             self.step,
             self.epoch,
             self.parts.bound(),
@@ -503,14 +542,17 @@ impl Line {
 struct Log(std::fs::File);
 
 impl Log {
-    /// A new file, or one that goes on; lines of steps that will be repeated are removed.
+    /// A new file, or one that goes on; lines of steps that will be repeated and incomplete lines are removed.
     fn open(path: &Path, step: usize) -> Result<Self> {
         let fail = || format!("cannot write {}", path.display());
         let old = if step > 0 { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+        let names = "step,epoch,seconds,bound,words,states,entropy,words_per_second,floored";
+        let columns = names.split(',').count();
         let earlier = |line: &&str| {
-            line.split(',').next().and_then(|x| x.parse::<usize>().ok()).is_some_and(|x| x <= step)
+            let whole = line.split(',').count() == columns;
+            whole && line.split(',').next().and_then(|x| x.parse::<usize>().ok()).is_some_and(|x| x <= step)
         };
-        let mut text = String::from("step,epoch,seconds,bound,words,states,entropy,words_per_second\n");
+        let mut text = format!("{names}\n");
         old.lines().filter(earlier).for_each(|line| {
             text.push_str(line);
             text.push('\n');
@@ -523,12 +565,13 @@ impl Log {
         let Parts { words, states, entropy } = line.parts;
         writeln!(
             self.0,
-            "{},{:.4},{:.2},{:.5},{words:.5},{states:.5},{entropy:.5},{:.0}",
+            "{},{:.4},{:.2},{:.5},{words:.5},{states:.5},{entropy:.5},{:.0},{}",
             line.step,
             line.epoch,
             line.seconds,
             line.parts.bound(),
-            line.per_second
+            line.per_second,
+            line.floored
         )
         .context("cannot write the log")
     }

@@ -113,11 +113,16 @@ pub fn generate<B: Backend>(model: &Model<B>, count: usize, limit: usize, seed: 
     found
 }
 
-/// How often each state occurs in one exact sample of the posterior of every sentence.
+/// How often each state occurs in one sample of the posterior of every sentence, of all states or of the chosen ones.
 ///
 /// # Errors
 /// Those of the library.
-pub fn frequencies<B: Backend>(model: &Model<B>, corpus: &Corpus, run: &Run) -> Result<Vec<usize>> {
+pub fn frequencies<B: Backend>(
+    model: &Model<B>,
+    corpus: &Corpus,
+    sums: &Sums,
+    run: &Run,
+) -> Result<Vec<usize>> {
     let mut counts = vec![0; model.config.states];
     let streams = Streams::new(run.seed(), "frequencies of states");
     for (i, batch) in corpus.batches(SENTENCES).iter().enumerate() {
@@ -125,7 +130,7 @@ pub fn frequencies<B: Backend>(model: &Model<B>, corpus: &Corpus, run: &Run) -> 
         let (emissions, states) =
             encoder::chain(&model.parameters, &model.config, model.gpt2.as_ref(), &read);
         let run = run.clone().with_seed(streams.block(i as u64).bits());
-        let drawn = sample(model.engine, &Sums::FULL, &emissions, &states, 1, &run)?;
+        let drawn = sample(model.engine, sums, &emissions, &states, 1, &run)?;
         let [_, _, steps] = drawn.paths.dims();
         let states = drawn.paths.into_data();
         states.iter::<i64>().take(batch.len() * steps).for_each(|state| counts[state as usize] += 1);

@@ -56,8 +56,40 @@ fn weights(pieces: usize) -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
         .collect()
 }
 
+/// The bytes of a number that has this type exactly.
+fn bytes_of(x: f32, kind: Dtype) -> Vec<u8> {
+    let bits = x.to_bits();
+    match kind {
+        Dtype::F32 => x.to_le_bytes().to_vec(),
+        // The first 16 bits.
+        Dtype::BF16 => {
+            assert_eq!(bits & 0xffff, 0, "{x}");
+            ((bits >> 16) as u16).to_le_bytes().to_vec()
+        }
+        Dtype::F16 => {
+            let sign = (bits >> 16 & 0x8000) as u16;
+            if x == 0.0 {
+                return sign.to_le_bytes().to_vec();
+            }
+            let (exponent, fraction) = ((bits >> 23 & 255) as i32 - 127, bits & 0x7f_ffff);
+            assert!((-14..=15).contains(&exponent) && fraction & 0x1fff == 0, "{x}");
+            (sign | ((exponent + 15) as u16) << 10 | (fraction >> 13) as u16).to_le_bytes().to_vec()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Writes the four files.
 fn write(folder: &Path, pieces: &[String], weights: &BTreeMap<String, (Vec<usize>, Vec<f32>)>) {
+    write_as(folder, pieces, weights, Dtype::F32);
+}
+
+fn write_as(
+    folder: &Path,
+    pieces: &[String],
+    weights: &BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+    kind: Dtype,
+) {
     let index: serde_json::Map<String, serde_json::Value> =
         pieces.iter().enumerate().map(|(i, piece)| (piece.clone(), i.into())).collect();
     std::fs::write(folder.join("vocab.json"), serde_json::to_string(&index).unwrap()).unwrap();
@@ -69,13 +101,13 @@ fn write(folder: &Path, pieces: &[String], weights: &BTreeMap<String, (Vec<usize
             (
                 format!("transformer.{name}"),
                 shape.clone(),
-                values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                values.iter().flat_map(|&x| bytes_of(x, kind)).collect(),
             )
         })
         .collect();
     let views = bytes
         .iter()
-        .map(|(name, shape, data)| (name.clone(), TensorView::new(Dtype::F32, shape.clone(), data).unwrap()));
+        .map(|(name, shape, data)| (name.clone(), TensorView::new(kind, shape.clone(), data).unwrap()));
     std::fs::write(folder.join("model.safetensors"), serialize(views, None).unwrap()).unwrap();
 }
 
@@ -163,6 +195,83 @@ fn features_agree_with_loops_over_numbers() {
     for (a, b) in found.iter().zip(&wanted) {
         assert!((a - b).abs() < 1e-4, "{a} and {b}");
     }
+}
+
+#[test]
+fn files_with_numbers_of_16_bits_are_read() {
+    // Multiples of 1/64 up to 2 are numbers of all three types.
+    let pieces = vocabulary();
+    let mut own = weights(pieces.len());
+    for (_, values) in own.values_mut() {
+        values.iter_mut().for_each(|x| *x = (*x * 64.0).round().clamp(-127.0, 127.0) / 64.0);
+    }
+    let sentences = vec![vec![3, 30, 31, 26], vec![33, 2, 2, 34]];
+    let wanted: Vec<f64> = sentences.iter().flat_map(|pieces| by_hand(&own, pieces)).flatten().collect();
+    let found = [Dtype::F32, Dtype::F16, Dtype::BF16].map(|kind| -> Vec<f64> {
+        let folder = tempfile::tempdir().unwrap();
+        write_as(folder.path(), &pieces, &own, kind);
+        let tokenizer = Tokenizer::read(folder.path()).unwrap();
+        let read = Weights::read(folder.path(), &tokenizer).unwrap();
+        let gpt2 = Gpt2::<Flex>::new(&read, &Default::default());
+        gpt2.features(&sentences).into_data().iter::<f64>().collect()
+    });
+    assert!(found[0] == found[1] && found[0] == found[2]);
+    assert_eq!(found[0].len(), wanted.len());
+    for (a, b) in found[0].iter().zip(&wanted) {
+        assert!((a - b).abs() < 1e-4, "{a} and {b}");
+    }
+}
+
+/// Training, evaluation, tags, posteriors and resumption through the program.
+#[test]
+fn the_program_trains_and_uses_a_model_on_its_features() {
+    let folder = folder();
+    let at = folder.path();
+    std::fs::write(at.join("text"), "the cat sat.\na cat ran.\nthe dog sat.\n".repeat(30)).unwrap();
+    let works = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zhat-vae"));
+        let found = command.args(arguments).current_dir(at).output().unwrap();
+        assert!(found.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&found.stderr));
+        String::from_utf8(found.stdout).unwrap()
+    };
+    let train = |model: &str, epochs: &str, more: &[&str]| {
+        let base =
+            ["train", "text", "-q", "-o", model, "--epochs", epochs, "--encoder", "gpt2", "--gpt2", "."];
+        let small =
+            ["--states", "4", "--units", "12", "--state-size", "4", "--batch", "16", "--min-count", "1"];
+        works(&[&base[..], &small, more].concat())
+    };
+    train("m", "2", &[]);
+    let evaluated = works(&["eval", "m", "text", "--samples", "10"]);
+    let nll: f64 = evaluated.split_whitespace().nth(2).unwrap().parse().unwrap();
+    // About ten pieces of 20 or so.
+    assert!((3.0..60.0).contains(&nll), "{evaluated}");
+    let tags = works(&["tag", "m", "text"]);
+    assert_eq!(tags.lines().count(), 90);
+    let pairs: Vec<(&str, usize)> = tags.lines().next().unwrap().split(' ').map(pair).collect();
+    let pieces: Vec<&str> = pairs.iter().map(|pair| pair.0).collect();
+    assert_eq!(pieces.concat().replace('Ġ', " "), "the cat sat.");
+    // The best paths of the posterior are the tags.
+    works(&["posterior", "m", "text", "-o", "q.zhat"]);
+    let chain = zhat::io::read_model(&at.join("q.zhat")).unwrap();
+    let chain = chain.get::<zhat::Chain<f32>>().unwrap();
+    assert_eq!((chain.batch(), chain.states()), (90, 4));
+    let best = zhat::Map::map(&zhat::dynamic::ForwardBackward::default(), chain, &Run::default()).unwrap();
+    let states: Vec<usize> = pairs.iter().map(|pair| pair.1).collect();
+    assert_eq!(best.value[0].states[..states.len()], states);
+    // A run that is resumed ends like one that was not interrupted.
+    train("m", "4", &["--resume"]);
+    train("whole", "4", &[]);
+    let read = |name: &str| zhat_vae::checkpoint::Checkpoint::read(&at.join(name)).unwrap();
+    let (whole, resumed) = (read("whole.state"), read("m.state"));
+    assert!(whole.progress.step > 0 && whole.progress.step == resumed.progress.step);
+    assert!(whole.parameters == resumed.parameters && whole.moments == resumed.moments);
+}
+
+/// A piece and its state.
+fn pair(text: &str) -> (&str, usize) {
+    let (piece, state) = text.rsplit_once('/').unwrap();
+    (piece, state.parse().unwrap())
 }
 
 #[test]

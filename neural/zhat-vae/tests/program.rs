@@ -57,7 +57,9 @@ fn a_model_is_trained_and_used() {
     };
     assert!(train(&[]).contains("best bound"));
     let log = std::fs::read_to_string(at.join("log.csv")).unwrap();
-    assert!(log.starts_with("step,epoch,seconds,bound,words,states,entropy,words_per_second\n25,"), "{log}");
+    let names = "step,epoch,seconds,bound,words,states,entropy,words_per_second,floored\n";
+    assert!(log.starts_with(&format!("{names}25,")), "{log}");
+    assert!(log.lines().skip(1).all(|line| line.split(',').count() == 9 && line.ends_with(",0")), "{log}");
     let found = works(at, &["eval", "m.safetensors", "text.txt", "--samples", "10", "--first", "20"]);
     assert!(found.contains("negative log-likelihood") && found.contains("perplexity"), "{found}");
     let drawn = works(
@@ -213,6 +215,13 @@ fn bad_input_is_an_error_that_says_what_to_do() {
     fails(at, &["repro", "rdp-table6", "--quick"], "rdp-table5");
     fails(at, &["repro", "rdp-table5", "--quick", "--samples", "0"], "--samples");
     fails(at, &["repro", "rdp-table5", "--quick", "--only", "FULL-100,RDP"], "two-pass RDP-10000");
+    fails(at, &["repro", "rdp-table5", "--quick", "--seed-index", "1"], "--seed-index 1: expected 0;");
+    fails(at, &["repro", "rdp-fig2", "--quick", "--only", "FULL-100"], "--only");
+    fails(at, &["repro", "rdp-fig2", "--quick", "--seed-index", "0"], "--seed-index");
+    fails(at, &["repro", "rdp-table5", "--print"], "rdp-table5.jsonl: there is no such file");
+    fails(at, &["repro", "rdp-table5", "--print", "--results", "text.txt"], "no results of rdp-table5");
+    fails(at, &["repro", "rdp-table6", "--print"], "rdp-table5");
+    fails(at, &["repro", "rdp-table5", "--print", "--steps", "3"], "--steps");
     #[cfg(not(feature = "cuda"))]
     fails(at, &["sample", "missing", "--device", "cuda"], "cuda");
 }
@@ -256,6 +265,103 @@ fn table_5_has_all_rows() {
     let other = ["repro", "rdp-table5", "--quick", "--only", "FULL-100", "--steps", "5"];
     let other = works(at, &other);
     assert_eq!((rows(&other).len(), results().lines().count()), (1, 10), "{other}");
+    // Without training, on any machine: the tables of both settings. The same line twice is one result.
+    let first = results().lines().next().unwrap().to_owned();
+    std::fs::write(at.join("rdp-table5-quick.jsonl"), format!("{}{first}\n", results())).unwrap();
+    let print = ["repro", "rdp-table5", "--quick", "--print", "--device", "cuda"];
+    let printed = works(at, &print);
+    let both: Vec<String> = [rows(&table), rows(&other)].concat();
+    assert_eq!(rows(&printed), both, "{printed}");
+    assert!(printed.contains("60 steps of training") && printed.contains("5 steps of training"), "{printed}");
+    assert_eq!(results().lines().count(), 11);
+}
+
+/// Results of a GPU, printed elsewhere: numbers that are not known are dashes.
+#[test]
+fn results_of_another_machine_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let line = |row: &str, seed: u64, nll: f64, floored: u64| {
+        format!(
+            r#"{{"row":"{row}","seed":{seed},"states":2000,"kept":400,"sampled":0,"nll":{nll},"sampling_error":0.02,"text_error":0.3,"bias":0.01,"perplexity":20.0,"bound":-41.0,"best_step":900,"steps":1000,"epochs":6.0,"seconds":120.0,"warm_up_seconds":30.0,"words_per_second":9000.0,"gib":null,"inactive":100,"inactive_trained":1500,"floored":{floored},"machine":"a GPU","date":"2026-01-0{}","settings":{{"quick":false,"seconds":120.0,"steps":null,"test":1000,"samples":100,"seed":0,"device":"cuda","text":17,"version":"0.1.0"}}}}"#,
+            seed + 1
+        )
+    };
+    let lines = [line("TOPK-2000", 0, 40.0, 0), line("TOPK-2000", 1, 41.0, 0), line("FULL-2000", 0, 39.0, 5)];
+    std::fs::write(at.join("gpu.jsonl"), lines.join("\n")).unwrap();
+    let printed = works(at, &["repro", "rdp-table5", "--print", "--results", "gpu.jsonl"]);
+    for part in [
+        "cuda, 120 s of training, 1000 test sentences with 100 samples each",
+        "a GPU; 2026-01-01 to 2026-01-02",
+        // The standard deviation of 40 and 41.
+        "| TOPK-2000 | 40.50 ± 0.71 (sd) | 2 | 39.84 ± 0.31 | 100 of 2000 | 1500 | 9000 | – | 1000 |",
+        "| FULL-2000 | 39.00 ± 0.02 (se) | 1 | – | 100 of 2000 | 1500 | 9000 | – | 1000 |",
+        "FULL-2000: 5 sums over states were below 1e-30",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+}
+
+#[test]
+fn training_stops_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    text(at);
+    let dev: Vec<String> =
+        zhat_vae::repro::made_up(40, 9).sentences.iter().map(|words| words.join(" ")).collect();
+    std::fs::write(at.join("dev.txt"), dev.join("\n")).unwrap();
+    let train = |model: &str, more: &[&str]| {
+        works(at, &[&["train", "text.txt", "-q", "-o", model], &SMALL[..8], more].concat());
+        zhat_vae::checkpoint::Checkpoint::read(&at.join(format!("{model}.state"))).unwrap().progress
+    };
+    let per_epoch = train("one", &["--epochs", "1", "--dev", "dev.txt"]).step;
+    // With so large a rate, the objective soon does not improve.
+    let early = ["--epochs", "3000", "--patience", "2", "--dev", "dev.txt", "--rate", "0.3"];
+    let early = train("early", &early);
+    let (_, best) = early.best.unwrap();
+    assert_eq!(early.step, best + 2 * per_epoch);
+    assert!(early.step < 3000 * per_epoch);
+    // The model is the one that was best.
+    let model = zhat_vae::checkpoint::Checkpoint::read(&at.join("early")).unwrap();
+    assert_eq!(model.progress.step, best);
+    // Seconds of training, those before a resumption included.
+    let limited = ["--epochs", "1000000", "--seconds", "0.5", "--dev", "dev.txt"];
+    let first = train("limited", &limited);
+    assert!(first.seconds >= 0.5 && first.step > 0 && first.step < 1_000_000 * per_epoch);
+    let again = train("limited", &[&limited[..], &["--resume"]].concat());
+    assert_eq!(again.step, first.step);
+}
+
+#[test]
+fn the_log_goes_on_after_a_resumption() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    text(at);
+    let train = |epochs: &str, log: &str, model: &str, more: &[&str]| {
+        let base = ["train", "text.txt", "-q", "-o", model, "--epochs", epochs, "--log", log];
+        works(at, &[&base[..], &SMALL, more].concat());
+    };
+    let read = |log: &str| std::fs::read_to_string(at.join(log)).unwrap();
+    train("12", "whole.csv", "whole", &[]);
+    train("5", "part.csv", "part", &[]);
+    let first = read("part.csv");
+    assert!(first.lines().count() > 1, "{first}");
+    // As if the run had been killed after more lines of the log, but no further state.
+    std::fs::write(at.join("part.csv"), format!("{first}99999,1,1,1,1,1,1,1,0\n88888,")).unwrap();
+    train("12", "part.csv", "part", &["--resume"]);
+    let (whole, part) = (read("whole.csv"), read("part.csv"));
+    assert!(part.starts_with(&first), "{part}");
+    let column = |log: &str, k: usize| -> Vec<String> {
+        log.lines().map(|line| line.split(',').nth(k).unwrap().to_owned()).collect()
+    };
+    for k in [0, 1] {
+        assert_eq!(column(&whole, k), column(&part, k));
+    }
+    let seconds: Vec<f64> = column(&part, 2)[1..].iter().map(|x| x.parse().unwrap()).collect();
+    assert!(seconds.windows(2).all(|pair| pair[0] <= pair[1]), "{part}");
+    // The objective too, but for the line that has steps from before and after.
+    let differ = column(&whole, 3).iter().zip(column(&part, 3)).filter(|(a, b)| *a != b).count();
+    assert!(differ <= 1, "{whole}\n{part}");
 }
 
 #[test]
@@ -274,12 +380,27 @@ fn figure_2_goes_on_where_it_ended() {
     let kept: Vec<&str> = lines.lines().take(3).collect();
     std::fs::write(&results, kept.join("\n") + "\n").unwrap();
     assert_eq!(works(at, &arguments), table);
-    assert_eq!((picture(), std::fs::read_to_string(&results).unwrap().lines().count()), (first, 4));
+    assert_eq!((picture(), std::fs::read_to_string(&results).unwrap().lines().count()), (first.clone(), 4));
+    // Top K states as trained: at most a fifth of them at each position, so no fewer are inactive than of all.
+    let top: Vec<usize> = table
+        .lines()
+        .find(|line| line.starts_with("| 20 | 0 |"))
+        .unwrap()
+        .split('|')
+        .filter_map(|cell| cell.split_whitespace().next()?.parse().ok())
+        .collect();
+    assert!(top[3] > top[2] && first.contains("K1 = 20, K2 = 0, as trained"), "{table}");
+    // Without training.
+    std::fs::remove_file(at.join("rdp-fig2.svg")).unwrap();
+    let printed = works(at, &["repro", "rdp-fig2", "--quick", "--print"]);
+    assert!(printed.contains(&table) && picture() == first, "{printed}");
 }
 
 #[test]
 fn sums_of_the_device_are_compared_with_the_library() {
     let folder = tempfile::tempdir().unwrap();
     let found = works(folder.path(), &["selftest"]);
-    assert_eq!(found.lines().filter(|line| line.contains("entropy")).count(), 6, "{found}");
+    // Six cases in single and in double precision.
+    assert_eq!(found.lines().filter(|line| line.contains("entropy")).count(), 12, "{found}");
+    assert!(found.contains("allowed: 1e-5") && found.contains("allowed: 1e-10"), "{found}");
 }

@@ -50,6 +50,10 @@ pub struct Setting<'a> {
     pub run: Run,
     /// The folder for pictures.
     pub folder: &'a Path,
+    /// The number of threads, if one was given.
+    pub threads: Option<u16>,
+    /// Options for another program.
+    pub further: &'a [String],
 }
 
 impl Setting<'_> {
@@ -198,6 +202,12 @@ pub fn run(arguments: &ReproArguments) -> Result<Exit> {
             format!("there is no experiment `{name}`; the experiments are {}", known.join(", ")),
         )
     })?;
+    if !arguments.further.is_empty() && !rdp_vae::NAMES.contains(&experiment.name) {
+        return Err(Error::argument(
+            "-- OPTION",
+            format!("only {} take further options, those of `zhat-vae repro`", rdp_vae::NAMES.join(" and ")),
+        ));
+    }
     let mut run = Run::default().with_seed(arguments.seed);
     if let Some(threads) = arguments.threads {
         run = run.with_threads(threads.into());
@@ -207,6 +217,8 @@ pub fn run(arguments: &ReproArguments) -> Result<Exit> {
         quick: arguments.quick,
         run: progress::attend(run),
         folder: &arguments.output,
+        threads: arguments.threads,
+        further: &arguments.further,
     })?;
     Ok(Exit::Answered)
 }

@@ -118,3 +118,53 @@ fn tagging_of_table_2_on_a_small_treebank() {
     assert_eq!([number(one[0]), number(ten[0])], [training as f64, 10.0 * training as f64]);
     assert!(one[1] == ten[1] && number(one[1]) > 10.0, "{one:?} {ten:?}");
 }
+
+/// A program that prints its arguments stands for `zhat-vae`.
+#[test]
+#[cfg(unix)]
+fn table_5_and_figure_2_are_run_by_zhat_vae() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new("repro-zhat-vae");
+    let told = |path: &std::path::Path, arguments: &[&str]| {
+        let output = folder.command(arguments).env("PATH", path).output().unwrap();
+        let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (output.status.code().unwrap(), out, errors)
+    };
+    // Nothing in PATH.
+    let programs = folder.path().join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let (status, _, errors) = told(&programs, &["repro", "rdp-table5", "--quick"]);
+    assert_ne!(status, 0);
+    assert!(errors.contains("cargo install --path neural/zhat-vae"), "{errors}");
+    // A program first in PATH.
+    let program = programs.join("zhat-vae");
+    std::fs::write(&program, "#!/bin/sh\nfor x in \"$@\"; do echo \"$x\"; done\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let passed = |arguments: &[&str]| {
+        let (status, out, errors) = told(&programs, arguments);
+        assert_eq!(status, 0, "{arguments:?}: {errors}");
+        out.lines().map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        passed(&["repro", "rdp-table5", "--seed", "3"]),
+        "repro rdp-table5 --output . --seed 3 --results ./rdp-table5.jsonl"
+    );
+    let more = ["--device", "cuda", "--seconds", "60", "--only", "two-pass RDP-2000"];
+    assert_eq!(
+        passed(&[&["repro", "rdp-fig2", "--quick", "--threads", "2", "-o", "out", "--"][..], &more].concat()),
+        "repro rdp-fig2 --output out --seed 0 --results out/rdp-fig2-quick.jsonl --quick --threads 2 --device cuda \
+         --seconds 60 --only two-pass RDP-2000"
+    );
+    // What is given after -- is not passed twice, and nothing is passed that --print refuses.
+    assert_eq!(
+        passed(&["repro", "rdp-table5", "--", "--print", "--results=here.jsonl"]),
+        "repro rdp-table5 --output . --print --results=here.jsonl"
+    );
+    // Its failure is a failure; other experiments take no further options.
+    std::fs::write(&program, "#!/bin/sh\nexit 3\n").unwrap();
+    let (status, _, errors) = told(&programs, &["repro", "rdp-fig2"]);
+    assert!(status != 0 && errors.contains("zhat-vae repro rdp-fig2"), "{errors}");
+    let (status, _, errors) = told(&programs, &["repro", "rdp-table4", "--", "--device", "cuda"]);
+    assert!(status != 0 && errors.contains("rdp-table5"), "{errors}");
+}

@@ -30,13 +30,26 @@ fn ask(what: &str) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
+/// The memory of this process on the GPU in GiB; NaN if the driver does not tell.
 fn gpu() -> f64 {
-    let used = ask("memory.used").and_then(|text| text.parse::<f64>().ok());
-    used.map_or(f64::NAN, |mib| mib / 1024.0)
+    let arguments = ["--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"];
+    let asked = Command::new("nvidia-smi").args(arguments).output();
+    let text = asked.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
+    of_process(&text, std::process::id()).map_or(f64::NAN, |mib| mib / 1024.0)
 }
 
-/// Watches the memory in use. Of a GPU it is what the driver says every second, which includes memory that the process
-/// keeps for later; a row has memory of its own only in a process of its own.
+/// The memory of a process on all GPUs from lines `pid, MiB`. Inside a container the driver may list no process, or list
+/// them under other numbers; then the memory is not known.
+fn of_process(text: &str, process: u32) -> Option<f64> {
+    let own = text.lines().filter_map(|line| {
+        let (id, used) = line.split_once(',')?;
+        (id.trim().parse() == Ok(process)).then(|| used.trim().parse::<f64>().ok())
+    });
+    own.reduce(|a, b| Some(a? + b?)).flatten()
+}
+
+/// Watches the memory in use. Of a GPU it is what the driver says every second of this process, which includes memory
+/// that it keeps for later; a row has memory of its own only in a process of its own.
 pub struct Watch {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<f64>>,
@@ -79,4 +92,19 @@ fn process() -> f64 {
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|x| x.parse::<f64>().ok());
     kib.map_or(f64::NAN, |kib| kib / 1024.0 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_process;
+
+    #[test]
+    fn memory_is_that_of_the_process() {
+        let text = "812, 30000\n4711, 1500\n4711, 500\n47110, 7\n";
+        assert_eq!(of_process(text, 4711), Some(2000.0));
+        assert_eq!(of_process(text, 471), None);
+        assert_eq!(of_process("4711, [N/A]\n", 4711), None);
+        assert_eq!(of_process("", 4711), None);
+        assert_eq!(of_process("No running processes found\n", 4711), None);
+    }
 }

@@ -27,7 +27,7 @@ pub(super) fn picture(curves: &[(String, Vec<usize>)]) -> String {
         ));
     }
     for (k, (name, counts)) in curves.iter().enumerate() {
-        let colour = ["#444444", "#1f77b4", "#ff7f0e", "#2ca02c"][k % 4];
+        let colour = ["#444444", "#d62728", "#1f77b4", "#ff7f0e", "#2ca02c"][k % 5];
         let points: Vec<String> = counts
             .iter()
             .enumerate()

@@ -31,6 +31,23 @@ pub struct Settings {
     pub version: String,
 }
 
+impl std::fmt::Display for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Settings { quick, seconds, steps, test, samples, seed, device, version, .. } = self;
+        write!(f, "{}{device}, ", if *quick { "small models, " } else { "" })?;
+        match (seconds, steps) {
+            (Some(seconds), _) => write!(f, "{seconds} s of training, ")?,
+            (None, Some(steps)) => write!(f, "{steps} steps of training, ")?,
+            (None, None) => {}
+        }
+        write!(
+            f,
+            "{test} test sentences with {samples} samples each, base seed {seed}, version {version}, text {:016x}",
+            self.text
+        )
+    }
+}
+
 /// A finished row, one line of the results file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
@@ -78,11 +95,17 @@ pub struct Found {
     /// Words per second of training.
     #[serde(deserialize_with = "or_nan")]
     pub words_per_second: f64,
-    /// Largest memory during training in GiB: of the GPU, or of the process.
+    /// Largest memory of this process during training in GiB, on the GPU or the CPU; NaN if it is not known.
     #[serde(deserialize_with = "or_nan")]
     pub gib: f64,
     /// States that never occur in samples of the posterior of the training text.
     pub inactive: usize,
+    /// The same for samples from the states chosen as in training.
+    #[serde(default)]
+    pub inactive_trained: Option<usize>,
+    /// Sums over states that were set to their smallest value in training.
+    #[serde(default)]
+    pub floored: Option<u64>,
     /// The processor or GPU.
     pub machine: String,
     /// The day, UTC.
@@ -189,6 +212,8 @@ mod tests {
             words_per_second: 10.0,
             gib: 0.1,
             inactive: 0,
+            inactive_trained: None,
+            floored: None,
             machine: "a machine".into(),
             date: today(),
             settings,
@@ -198,5 +223,11 @@ mod tests {
         let again = read::<Found>(&path).unwrap();
         assert_eq!(again.len(), 1);
         assert!(again[0].nll.is_nan() && again[0].settings == found.settings);
+        // A line without the numbers that were added later.
+        let old = serde_json::to_string(&found).unwrap();
+        let old = old.replace("\"inactive_trained\":null,\"floored\":null,", "");
+        assert!(!old.contains("floored"));
+        std::fs::write(&path, old).unwrap();
+        assert_eq!(read::<Found>(&path).unwrap()[0].inactive_trained, None);
     }
 }
