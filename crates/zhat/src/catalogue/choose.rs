@@ -20,6 +20,11 @@ const RESERVE: f64 = 0.25;
 /// take longer.
 const NEGLIGIBLE_SECONDS: f64 = 1e-3;
 
+/// The same for factor graphs, as long as it is also a small share of the time budget: the forecast of the
+/// search is a trial run, which can take this long.
+const TRIAL_SECONDS: f64 = 0.2;
+const TRIAL_SHARE: f64 = 0.05;
+
 /// The user's choice of method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -76,8 +81,8 @@ pub struct Plan {
 ///
 /// Considers the rows that answer the query, accept the settings and fit the budget, and takes the strongest
 /// guarantee. Among exact methods, and among methods that run until a given error is reached, it takes the
-/// fastest; among others, the first in the catalogue. An exact method that needs less than a millisecond is
-/// taken at once.
+/// fastest; among others, the first in the catalogue. An exact method that needs less than a millisecond, or
+/// for factor graphs less than a fifth of a second, is taken at once.
 ///
 /// # Errors
 /// If the model needs data first ([`AnyModel::with_input`](crate::model::AnyModel::with_input)), no method
@@ -100,6 +105,9 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
     let least = if let Choice::AtLeast(promise) = choice { *promise } else { Promise::Heuristic };
     let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
     known_to_some(model, query, settings)?;
+    let has_trials = model.kind() == FactorGraph::KIND;
+    let trial = if has_trials { TRIAL_SECONDS.min(TRIAL_SHARE * horizon) } else { 0.0 };
+    let little = horizon.min(NEGLIGIBLE_SECONDS).max(trial);
     let mut plans = Vec::new();
     let mut refusal = None;
     for row in rows(model.kind()).filter(|row| row.answers(query)) {
@@ -109,10 +117,8 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
             Err(Error::UnknownOption { .. }) if refusal.is_some() => {}
             Err(error) => refusal = Some(error),
         }
-        let at_once = |plan: &Plan| {
-            plan.forecast.promise == Promise::Exact
-                && plan.forecast.fits(run, horizon.min(NEGLIGIBLE_SECONDS))
-        };
+        let at_once =
+            |plan: &Plan| plan.forecast.promise == Promise::Exact && plan.forecast.fits(run, little);
         if plans.last().is_some_and(at_once) {
             break;
         }
@@ -164,6 +170,9 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
 
 /// An error if there is an option that no method for this query has.
 fn known_to_some(model: &Model, query: Query, settings: &Settings) -> Result<()> {
+    if settings.is_empty() {
+        return Ok(());
+    }
     let mut known: Vec<String> = Vec::new();
     for row in rows(model.kind()).filter(|row| row.answers(query)) {
         known.extend((row.options)().as_object().into_iter().flat_map(|own| own.keys().cloned()));

@@ -154,7 +154,7 @@ impl MeanField {
         let mut reduced = Reduced::within(graph, clock)?;
         // Probing may merge variables, which can turn a forest into a graph with cycles.
         if reduced.graph.has_zeros() && !is_forest(&reduced.graph) {
-            reduced = Reduced::probed(graph, clock)?;
+            reduced = Reduced::probed(graph, f64::INFINITY, clock)?;
         }
         if query == Query::LogPartition {
             reduced.leave_out_barren(&stop);

@@ -6,17 +6,19 @@
 //! too. If every state of v leaves another variable w exactly one state, and both have the same number of
 //! states, then v and w are equivalent and can be merged.
 //!
-//! Cost: the size of the tables with zeros times the number of rounds, which is small. Probing costs the same
-//! for every state and is cut short if it takes too long. States of positive weight are never removed.
+//! Cost: at most three times the size of the tables with zeros times the number of rounds, which is small;
+//! usually a small part of that. Probing costs the same for every state and is cut short if it takes too long. States of positive weight are never removed.
 //!
 //! Reference: R. Debruyne, C. Bessière, *Some practicable filtering techniques for the constraint
 //! satisfaction problem*, IJCAI 1997.
 
+use std::ops::Range;
+
 use super::order::Stop;
-use crate::model::{FactorGraph, table};
+use crate::model::{Factor, FactorGraph, table};
 
 /// Maximum number of entries visited by probing: a fraction of a second.
-const PROBING: usize = 50_000_000;
+const PROBING: f64 = 5e7;
 /// Overhead of visiting a factor, in entries.
 const REVISION: usize = 8;
 
@@ -27,6 +29,101 @@ pub(super) struct Twin {
     pub w: usize,
     /// The state of w for each live state of v.
     pub states: Vec<usize>,
+}
+
+/// The entries of a factor whose states are all live.
+struct LiveEntries<'a> {
+    values: &'a [f64],
+    /// The live states of all variables of the scope, one variable after the other.
+    states: Vec<usize>,
+    /// The contribution of each of these states to the index of an entry.
+    places: Vec<usize>,
+    /// The part of these lists that each variable goes through.
+    parts: Vec<Range<usize>>,
+    /// The places in the lists of the states of the current entry.
+    current: Vec<usize>,
+    /// Number of entries visited.
+    visited: usize,
+}
+
+impl<'a> LiveEntries<'a> {
+    fn new(factor: Factor<'a>, lengths: &[usize], alive: &[Vec<bool>]) -> Self {
+        let most = lengths.iter().sum();
+        let (mut states, mut places) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        let mut parts = Vec::with_capacity(lengths.len());
+        for (&v, stride) in factor.scope.iter().zip(table::strides(lengths)) {
+            let first = states.len();
+            states.extend((0..alive[v].len()).filter(|&s| alive[v][s]));
+            places.extend(states[first..].iter().map(|s| s * stride));
+            parts.push(first..states.len());
+        }
+        LiveEntries { values: factor.log_values, states, places, parts, current: Vec::new(), visited: 0 }
+    }
+
+    /// For each state in the list, whether it occurs in an entry above −∞.
+    ///
+    /// For one state after the other, such an entry is looked for; it supports states of the other variables
+    /// too. Most searches are short. If they are not, a pass over all entries takes over.
+    fn supported(&mut self) -> Vec<bool> {
+        let mut supported = vec![false; self.states.len()];
+        let all: usize = self.parts.iter().map(Range::len).product();
+        for axis in 0..self.parts.len() {
+            let own = self.parts[axis].clone();
+            for i in own.clone() {
+                if supported[i] {
+                    continue;
+                }
+                let search = self.visited <= all;
+                if search {
+                    self.parts[axis] = i..i + 1;
+                }
+                self.visit(|found| {
+                    found.iter().for_each(|&i| supported[i] = true);
+                    search
+                });
+                self.parts[axis] = own.clone();
+                if !search {
+                    return supported;
+                }
+            }
+        }
+        supported
+    }
+
+    /// Calls `found` with the places in the lists of the states of each entry above −∞, until it returns
+    /// true.
+    fn visit(&mut self, mut found: impl FnMut(&[usize]) -> bool) {
+        let LiveEntries { values, places, parts, current, visited, .. } = self;
+        current.clear();
+        current.extend(parts.iter().map(|part| part.start));
+        let last = parts.len() - 1;
+        let mut base: usize = current[..last].iter().map(|&i| places[i]).sum();
+        loop {
+            *visited += parts[last].len();
+            for i in parts[last].clone() {
+                if values[base + places[i]] > f64::NEG_INFINITY {
+                    current[last] = i;
+                    if found(current) {
+                        return;
+                    }
+                }
+            }
+            let mut axis = last;
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                let (old, next) = (current[axis], current[axis] + 1);
+                let is_over = next == parts[axis].end;
+                current[axis] = if is_over { parts[axis].start } else { next };
+                base = base + places[current[axis]] - places[old];
+                if !is_over {
+                    break;
+                }
+            }
+        }
+    }
 }
 
 /// The states that may have positive weight; removals can be undone.
@@ -131,20 +228,13 @@ impl<'a> Domains<'a> {
         if self.zeros[f] < product / most.max(1) {
             return true;
         }
-        let lengths = self.graph.lengths(factor.scope);
-        let mut supported: Vec<Vec<bool>> = lengths.iter().map(|&states| vec![false; states]).collect();
-        let mut digits = vec![0; lengths.len()];
-        self.steps += factor.log_values.len();
-        for &value in factor.log_values {
-            if value > f64::NEG_INFINITY && digits.iter().zip(factor.scope).all(|(&s, &v)| self.alive[v][s]) {
-                digits.iter().zip(&mut supported).for_each(|(&s, supported)| supported[s] = true);
-            }
-            table::advance(&mut digits, &lengths);
-        }
-        for (&v, supported) in factor.scope.iter().zip(&supported) {
-            for (s, &supported) in supported.iter().enumerate() {
-                if self.alive[v][s] && !supported {
-                    self.remove(v, s);
+        let mut entries = LiveEntries::new(factor, &self.graph.lengths(factor.scope), &self.alive);
+        let supported = entries.supported();
+        self.steps += entries.visited;
+        for (axis, &v) in factor.scope.iter().enumerate() {
+            for i in entries.parts[axis].clone() {
+                if !supported[i] {
+                    self.remove(v, entries.states[i]);
                 }
             }
             if self.counts[v] == 0 {
@@ -154,16 +244,18 @@ impl<'a> Domains<'a> {
         true
     }
 
-    /// Probes every state. Returns `None` if a variable has no state left, otherwise the pairs found. States
-    /// that were removed later may invalidate some of the pairs.
-    pub fn probe(&mut self) -> Option<Vec<Twin>> {
+    /// Probes every state, unless the visits of `most` entries do not suffice for that. Returns `None` if a
+    /// variable has no state left, otherwise the pairs found. States that were removed later may invalidate
+    /// some of the pairs.
+    pub fn probe(&mut self, most: f64) -> Option<Vec<Twin>> {
+        let most = most.min(PROBING) as usize;
         let concerned: Vec<usize> =
             (0..self.counts.len()).filter(|&v| self.counts[v] > 1 && !self.touching[v].is_empty()).collect();
         loop {
             let removed = self.trail.len();
             let mut twins = Vec::new();
             for &v in &concerned {
-                if self.steps > PROBING || self.stopped {
+                if self.steps > most || self.stopped {
                     return Some(twins);
                 }
                 self.probe_variable(v, &mut twins)?;
@@ -223,5 +315,51 @@ impl<'a> Domains<'a> {
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    const ZERO: f64 = f64::NEG_INFINITY;
+
+    #[test]
+    fn a_state_is_supported_if_it_occurs_in_a_live_entry_of_positive_weight() {
+        let mut random = Streams::new(2, "support").block(0);
+        for round in 0..2000 {
+            let lengths: Vec<usize> = (0..1 + random.below(4)).map(|_| 2 + random.below(4)).collect();
+            let share = [0.05, 0.3, 0.7, 0.99][round % 4];
+            let values: Vec<f64> = (0..lengths.iter().product())
+                .map(|_| if random.uniform() < share { ZERO } else { random.uniform() })
+                .collect();
+            let mut alive: Vec<Vec<bool>> = Vec::new();
+            for &states in &lengths {
+                let kept = random.below(states);
+                alive.push((0..states).map(|s| s == kept || random.below(3) > 0).collect());
+            }
+            let scope: Vec<usize> = (0..lengths.len()).collect();
+            let mut expected: Vec<Vec<bool>> = lengths.iter().map(|&states| vec![false; states]).collect();
+            let mut digits = vec![0; lengths.len()];
+            for &value in &values {
+                if value > ZERO && digits.iter().zip(&alive).all(|(&s, alive)| alive[s]) {
+                    digits.iter().zip(&mut expected).for_each(|(&s, expected)| expected[s] = true);
+                }
+                table::advance(&mut digits, &lengths);
+            }
+            let factor = Factor { scope: &scope, log_values: &values };
+            let mut entries = LiveEntries::new(factor, &lengths, &alive);
+            let supported = entries.supported();
+            assert!(entries.visited <= 3 * values.len(), "round {round}: {}", entries.visited);
+            for (axis, part) in entries.parts.iter().enumerate() {
+                let live: Vec<usize> = (0..lengths[axis]).filter(|&s| alive[axis][s]).collect();
+                assert_eq!(entries.states[part.clone()], live, "round {round}");
+                for i in part.clone() {
+                    let s = entries.states[i];
+                    assert_eq!(supported[i], expected[axis][s], "round {round}, axis {axis}, state {s}");
+                }
+            }
+        }
     }
 }

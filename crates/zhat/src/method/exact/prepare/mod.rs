@@ -32,6 +32,8 @@ use crate::run::{Clock, Run};
 const BYTES_PER_STATE: f64 = 32.0;
 /// Graphs whose tables have fewer entries than this are solved in milliseconds, so probing does not pay off.
 const EASY: f64 = 3e6;
+/// Entries visited by probing, at most, for each entry of the tables that elimination would need without it.
+const PROBED: f64 = 0.25;
 
 /// The reduced graph and an elimination order for it.
 #[derive(Debug)]
@@ -111,14 +113,16 @@ impl Preparation<'_> {
     fn decided(&self) -> Result<Option<Arc<Reduced>>> {
         let find = || {
             let Some(reduced) = possible(Reduced::within(self.graph, self.clock))? else { return Ok(None) };
-            let easy = || {
-                let order = order_within(&reduced.graph, Some(0.0), &|| self.must_stop());
-                order.is_ok_and(|order| order.entries < EASY)
-            };
-            if !reduced.graph.has_zeros() || easy() {
+            if !reduced.graph.has_zeros() {
                 return Ok(Some(Arc::new(reduced)));
             }
-            Ok(possible(Reduced::probed(self.graph, self.clock))?.map(Arc::new))
+            let order = order_within(&reduced.graph, Some(0.0), &|| self.must_stop());
+            let entries = order.map_or(f64::INFINITY, |order| order.entries);
+            if entries < EASY {
+                return Ok(Some(Arc::new(reduced)));
+            }
+            let most = PROBED * entries;
+            Ok(possible(Reduced::probed(self.graph, most, self.clock))?.map(Arc::new))
         };
         self.cached(|| find().map(Decided)).map(|found| found.0.clone())
     }

@@ -49,11 +49,11 @@ impl Reduced {
         Self::from_domains(graph, &domains, Vec::new(), &|| clock.check())
     }
 
-    /// Also probes every state, which finds more at a higher cost.
-    pub fn probed(graph: &FactorGraph, clock: &Clock<'_>) -> Result<Self> {
+    /// Also probes every state, which finds more at a higher cost: the visits of `most` entries, or fewer.
+    pub fn probed(graph: &FactorGraph, most: f64, clock: &Clock<'_>) -> Result<Self> {
         let stop = || clock.must_stop();
         let mut domains = Domains::new(graph, &stop).ok_or_else(|| graph.zero_error())?;
-        let twins = domains.probe().ok_or_else(|| graph.zero_error())?;
+        let twins = domains.probe(most).ok_or_else(|| graph.zero_error())?;
         Self::from_domains(graph, &domains, twins, &|| clock.check())
     }
 
@@ -283,7 +283,7 @@ mod tests {
             let expected = support(&graph);
             for probing in [false, true] {
                 let reduced = if probing {
-                    Reduced::probed(&graph, &Run::default().start("test"))
+                    Reduced::probed(&graph, f64::INFINITY, &Run::default().start("test"))
                 } else {
                     Reduced::new(&graph)
                 };
@@ -315,7 +315,9 @@ mod tests {
     fn beliefs_find_their_way_back() {
         for seed in 0..500 {
             let graph = hard_model(seed);
-            let Ok(reduced) = Reduced::probed(&graph, &Run::default().start("test")) else { continue };
+            let Ok(reduced) = Reduced::probed(&graph, f64::INFINITY, &Run::default().start("test")) else {
+                continue;
+            };
             let states = support(&reduced.graph);
             let mut own = Beliefs::zeros(reduced.graph.cardinalities());
             let mut factors = FactorBeliefs::zeros(&reduced.graph);
