@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pycrfsuite
 
-
 Sentence = tuple[list[list[str]], list[str]]
 
 

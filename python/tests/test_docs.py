@@ -78,6 +78,7 @@ def run_session(session: str, folder: Path) -> int:
 
 # The compiled modules of pyAgrum warn about themselves, and end the process if warnings are errors.
 @pytest.mark.filterwarnings("ignore:builtin type .* has no __module__ attribute")
+@pytest.mark.filterwarnings("ignore:.pgmpy.* is deprecated")
 @pytest.mark.parametrize("name", FILES)
 def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").symlink_to(ROOT / "docs")

@@ -103,6 +103,13 @@ def test_best_states(name: str, zeros: float) -> None:
     assert ((rows == -1).all(-1) == torch.isneginf(scores)).all()
 
 
+def padded(state: Any, rows: int) -> tuple[int, ...]:
+    """The numbers of a state with this many rows, the last of them −1."""
+    full = torch.full((rows, *state.shape[1:]), -1)
+    full[: len(state)] = state
+    return tuple(full.flatten().tolist())
+
+
 @pytest.mark.parametrize("name", WITH_STATES)
 def test_samples(name: str) -> None:
     """Every count is within five standard deviations: a false alarm in 1e-6 per state."""
@@ -115,13 +122,12 @@ def test_samples(name: str) -> None:
     every, p = (own if case.batch else own.unsqueeze(0) for own in (every, p))
     drawn = drawn if case.batch else drawn.unsqueeze(0)
     for b in range(len(every)):
-        keys = [tuple(own.flatten().tolist()) for own in drawn[b]]
-        wide = drawn.shape[2]
+        # States are as long as the longest one drawn, and may be shorter than the longest one of all.
+        wide = max(drawn.shape[2], every.shape[2])
+        keys = [padded(own, wide) for own in drawn[b]]
         total = 0
         for state, own in zip(every[b], p[b].tolist(), strict=True):
-            padded = torch.full((wide, *state.shape[1:]), -1)
-            padded[: len(state)] = state
-            key = tuple(padded.flatten().tolist())
+            key = padded(state, wide)
             count = keys.count(key) if own > 0 else 0
             total += count
             assert abs(count - n * own) <= 5 * math.sqrt(n * own * (1 - own)) + 1e-9

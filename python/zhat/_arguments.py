@@ -60,7 +60,8 @@ def text(name: str, value: object) -> str:
 
 def real(name: str, value: object) -> float:
     """A real number."""
-    unmasked(name, value)
+    if type(value) is not float:
+        unmasked(name, value)
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
