@@ -81,7 +81,7 @@ fn few_of_low_rank() -> Model {
 fn with_unary_rules<F: Real>(model: &Hypertree<F>) -> Hypertree<F> {
     let heads = model.symbols().heads;
     let rules = (1..heads).map(|child| UnaryRule { head: child - 1, child }).collect();
-    model.with_unary(rules, vec![F::from_f64(-2.0); heads - 1].into()).unwrap()
+    model.clone().with_unary(rules, vec![F::from_f64(-2.0); heads - 1].into()).unwrap()
 }
 
 /// The best tree needs dense rules.
@@ -170,7 +170,7 @@ fn forecasts_for_trees_over_words_hold() {
 
 fn sentences<F: Real>(words: usize, batch: usize, projective: bool, labels: Option<usize>) -> Model
 where
-    Model: From<zhat::model::DependencyTree<F>>,
+    Model: From<DependencyTree<F>>,
 {
     let trees = TreeShape { projective, single_root: true };
     let shape = SentenceShape { words, batch, ragged: true, labels, trees, ..Default::default() };
