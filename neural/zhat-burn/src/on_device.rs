@@ -243,7 +243,7 @@ impl<B: Backend> Messages<B> {
         if self.sums.is_empty() {
             return Tensor::zeros([1], &self.chain.emissions.device());
         }
-        let sums: Tensor<B, 3> = Tensor::stack(self.sums.clone(), 1).detach();
+        let sums = Tensor::stack::<3>(self.sums.clone(), 1).detach();
         let below = sums.lower_equal_elem(FLOOR.ln() + 1e-3).int();
         match &self.chain.chosen {
             Chosen::All => below.sum(),

@@ -212,7 +212,8 @@ fn divergences_agree_with_sums_over_all_paths() {
         for (name, found, wanted) in cases {
             let what = format!("{name}, form {form}");
             close(&list(found.clone().inner()), &list(wanted.clone().inner()), 1e-12, &what);
-            let weights = Tensor::from_data(TensorData::new(vec![1.0, -0.5, 2.0], [BATCH]), &found.device());
+            let weights = TensorData::new(vec![1.0, -0.5, 2.0], [BATCH]);
+            let weights = Tensor::<B, 1>::from_data(weights, &found.device());
             let found = (found * weights.clone()).sum().backward();
             let wanted = (wanted * weights).sum().backward();
             let mut compared = 0;

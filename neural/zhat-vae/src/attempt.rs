@@ -42,8 +42,10 @@ mod tests {
         let message = |work: fn()| attempt(work).unwrap_err().to_string();
         assert_eq!(message(|| panic!("libnvrtc.so: {}", "cannot open")), "libnvrtc.so: cannot open");
         // The message of the thread that failed first, not of the one that waited for it.
-        let waits = || std::thread::spawn(|| panic!("no driver")).join().unwrap();
-        assert_eq!(message(waits), "no driver");
+        fn fails() {
+            panic!("no driver");
+        }
+        assert_eq!(message(|| std::thread::spawn(fails).join().unwrap()), "no driver");
         assert_eq!(message(|| std::panic::panic_any(7)), "a panic without a message");
     }
 }

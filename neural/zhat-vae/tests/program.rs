@@ -311,7 +311,8 @@ fn training_stops_early() {
         zhat_vae::repro::made_up(40, 9).sentences.iter().map(|words| words.join(" ")).collect();
     std::fs::write(at.join("dev.txt"), dev.join("\n")).unwrap();
     let train = |model: &str, more: &[&str]| {
-        works(at, &[&["train", "text.txt", "-q", "-o", model], &SMALL[..8], more].concat());
+        let base = ["train", "text.txt", "-q", "-o", model];
+        works(at, &[&base[..], &SMALL[..8], more].concat());
         zhat_vae::checkpoint::Checkpoint::read(&at.join(format!("{model}.state"))).unwrap().progress
     };
     let per_epoch = train("one", &["--epochs", "1", "--dev", "dev.txt"]).step;
