@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,9 +42,12 @@ def test_answers_do_not_depend_on_threads(method: str) -> None:
         ).value.flat.tobytes(),
         "sample": lambda k: model.sample(700, method=method, seed=4, threads=k).value.states.tobytes(),
     }
-    one, two, three = (
-        [ask(threads) for query, ask in queries.items() if query in answers] for threads in (1, 2, 3)
-    )
+    with warnings.catch_warnings():
+        if method == "gibbs":  # 700 samples are too few
+            warnings.simplefilter("ignore", RuntimeWarning)
+        one, two, three = (
+            [ask(threads) for query, ask in queries.items() if query in answers] for threads in (1, 2, 3)
+        )
     assert one == two == three
 
 

@@ -96,6 +96,8 @@ CASES = {
     # Tables and texts.
     "fit patients.csv -o fitted.zhat": 0,
     "fit patients.csv -o upper.zhat --structure complete --method mean-field --iterations 2": 0,
+    "fit patients.csv -o net-1.zhat --parents cough=smoker --parents fever=infection": 0,
+    "fit patients.csv -o net-2.zhat --parents cough=smoker --missing em --pseudo-count 1": 0,
     "score patients.zhat patients.csv": 0,
     "score patients.zhat patients.csv --rows": 0,
     "score pair.zhat never.csv": 0,

@@ -119,8 +119,9 @@ def test_the_parameters_are_those_of_fit() -> None:
     own = inspect.signature(MarkovRandomField).parameters
     fit = inspect.signature(zhat.fit).parameters
     assert set(own) - set(fit) == {"bins", "handle_unknown", "method_options"}
-    # The others describe files and frames, which pipelines prepare.
-    assert set(fit) - set(own) == {"table", "header", "encoding", "ignore", "options"}
+    # The others describe files and frames, which pipelines prepare, and Bayesian networks.
+    networks = {"pseudo_count", "equivalent_sample_size"}
+    assert set(fit) - set(own) - networks == {"table", "header", "encoding", "ignore", "options"}
     for name in set(own) & set(fit):
         assert own[name].default == fit[name].default, name
 

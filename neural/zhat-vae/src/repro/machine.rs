@@ -10,10 +10,10 @@ use crate::posterior::Engine;
 
 /// The name of the GPU or of the processor.
 pub fn name(engine: Engine) -> String {
-    if engine == Engine::Device {
-        if let Some(name) = ask("name") {
-            return name;
-        }
+    if engine == Engine::Device
+        && let Some(name) = ask("name")
+    {
+        return name;
     }
     let list = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = list.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
