@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::model::Values;
 use crate::model::chain::check_scores;
 use crate::numeric::Real;
+use crate::numeric::parallel::prelude::*;
 
 /// head → left right, by the numbers of symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -207,20 +208,40 @@ impl<F: Real> Rules<F> {
         }
     }
 
-    /// The same rules as a dense table, N×S×S or B×N×S×S.
-    pub fn expanded(&self, symbols: Symbols, batch: usize) -> Values<F> {
+    /// The same rules as a dense table, N×S×S or B×N×S×S. `check` is called before each row.
+    pub(crate) fn expanded(
+        &self,
+        symbols: Symbols,
+        batch: usize,
+        check: &(dyn Fn() -> Result<()> + Sync),
+    ) -> Result<Values<F>> {
         let Symbols { all, heads, .. } = symbols;
         let sets = if self.per_sentence(symbols) { batch } else { 1 };
-        let mut values = Vec::with_capacity(sets * heads * all * all);
-        for b in 0..sets {
-            for head in 0..heads {
-                for left in 0..all {
-                    values
-                        .extend((0..all).map(|right| F::from_f64(self.score(symbols, b, head, left, right))));
+        let mut values = vec![F::ZERO; sets * heads * all * all];
+        values.par_chunks_mut(all.max(1)).enumerate().try_for_each(|(row, out)| {
+            check()?;
+            let (b, head, left) = (row / all / heads, row / all % heads, row % all);
+            if let Rules::LowRank { rank, heads: us, left: vs, right: ws } = self {
+                let of = |values: &'_ [F], count: usize, at: usize| {
+                    part(values, count * rank, b)[at * rank..(at + 1) * rank]
+                        .iter()
+                        .map(|x| x.to_f64())
+                        .collect()
+                };
+                let (u, v): (Vec<f64>, Vec<f64>) = (of(us, heads, head), of(vs, all, left));
+                let sums: Vec<f64> = u.iter().zip(&v).map(|(u, v)| u + v).collect();
+                let ws = part(ws, all * rank, b);
+                for (out, w) in out.iter_mut().zip(ws.chunks_exact(*rank)) {
+                    *out = F::from_f64(log_sum(sums.iter().zip(w).map(|(sum, w)| sum + w.to_f64())));
+                }
+            } else {
+                for (right, out) in out.iter_mut().enumerate() {
+                    *out = F::from_f64(self.score(symbols, b, head, left, right));
                 }
             }
-        }
-        values.into()
+            Ok(())
+        })?;
+        Ok(values.into())
     }
 }
 

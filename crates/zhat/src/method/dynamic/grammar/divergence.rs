@@ -16,16 +16,17 @@ use crate::query::{Divergence, Expectation};
 use crate::run::{Clock, Run};
 
 /// A model whose score is a sum of stored scores: rules of rank 2 and more become dense.
-pub fn additive<F: Real>(model: &Hypertree<F>) -> Cow<'_, Hypertree<F>> {
-    match model.rules() {
-        Rules::LowRank { rank, .. } if *rank > 1 => Cow::Owned(dense(model)),
+pub fn additive<'a, F: Real>(model: &'a Hypertree<F>, clock: &Clock<'_>) -> Result<Cow<'a, Hypertree<F>>> {
+    Ok(match model.rules() {
+        Rules::LowRank { rank, .. } if *rank > 1 => Cow::Owned(dense(model, clock)?),
         _ => Cow::Borrowed(model),
-    }
+    })
 }
 
 /// The same model with dense rules.
-pub fn dense<F: Real>(model: &Hypertree<F>) -> Hypertree<F> {
-    model.with_rules(Rules::Dense(model.rules().expanded(model.symbols(), model.batch())))
+pub fn dense<F: Real>(model: &Hypertree<F>, clock: &Clock<'_>) -> Result<Hypertree<F>> {
+    let table = model.rules().expanded(model.symbols(), model.batch(), &|| clock.check())?;
+    Ok(model.with_rules(Rules::Dense(table)))
 }
 
 /// Whether the rules of two models have the same form once those of rank 2 and more are dense.
@@ -40,16 +41,25 @@ pub fn same_form<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> bool {
     }
 }
 
+/// A model and another one, as they are or with other rules.
+type Two<'a, F> = (Cow<'a, Hypertree<F>>, Cow<'a, Hypertree<F>>);
+
 /// Two models whose rules have the same form.
 pub fn of_one_form<'a, F: Real>(
     p: &'a Hypertree<F>,
     q: &'a Hypertree<F>,
-) -> (Cow<'a, Hypertree<F>>, Cow<'a, Hypertree<F>>) {
-    let as_dense = |model: &'a Hypertree<F>| match model.rules() {
-        Rules::Dense(_) => Cow::Borrowed(model),
-        _ => Cow::Owned(dense(model)),
+    clock: &Clock<'_>,
+) -> Result<Two<'a, F>> {
+    let as_dense = |model: &'a Hypertree<F>| {
+        Ok(match model.rules() {
+            Rules::Dense(_) => Cow::Borrowed(model),
+            _ => Cow::Owned(dense(model, clock)?),
+        })
     };
-    if same_form(p, q) { (additive(p), additive(q)) } else { (as_dense(p), as_dense(q)) }
+    match same_form(p, q) {
+        true => Ok((additive(p, clock)?, additive(q, clock)?)),
+        false => Ok((as_dense(p)?, as_dense(q)?)),
+    }
 }
 
 /// H = log Z − E[score]; −∞ for sentences without a tree.
@@ -92,7 +102,7 @@ fn divergence<F: Passes>(
     check_shapes(p, q)?;
     let bytes = InsideOutside::bytes_of_two(p, q, true, run);
     let mut found = answer_within(p, bytes, run, |clock| {
-        let (p, q) = of_one_form(p, q);
+        let (p, q) = of_one_form(p, q, clock)?;
         divergences(&p, &q, kl, clock)
     })?;
     found.diagnostics.rounding =
@@ -136,7 +146,7 @@ impl<F: Passes> Expectation<Hypertree<F>> for InsideOutside {
         check_shapes(model, scores)?;
         let bytes = InsideOutside::bytes_of_two(model, scores, false, run);
         let mut found = answer_within(model, bytes, run, |clock| {
-            let (model, scores) = of_one_form(model, scores);
+            let (model, scores) = of_one_form(model, scores, clock)?;
             expectations(&model, &scores, clock)
         })?;
         found.diagnostics.rounding *= 4.0 * (1.0 + scores.magnitude());

@@ -218,7 +218,7 @@ impl<F: Passes> FactorMarginals<Hypertree<F>> for InsideOutside {
 impl<F: Passes> Entropy<Hypertree<F>> for InsideOutside {
     fn entropy(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         let mut found = answer(self, model, Query::Entropy, run, |clock| {
-            let model = divergence::additive(model);
+            let model = divergence::additive(model, clock)?;
             let solutions = solve(&model, &[(1.0, &model)], Purpose::Sums, None, clock)?;
             divergence::entropies(&solutions, &model)
         })?;

@@ -441,7 +441,8 @@ impl<F: Passes> Entropy<Hypertree<F>> for RandomizedInside {
         self.check()?;
         // Rules of rank R become a table.
         run.require_memory(NAME, self.forecast(model, Query::Entropy, run).bytes)?;
-        let own = additive(model);
+        let clock = run.start(NAME);
+        let own = run.install(|| additive(model, &clock))?;
         self.answer(&own, Query::Entropy, true, run, |found, _| Ok(found.entropies(model.batch())))
     }
 }
@@ -508,7 +509,7 @@ impl RandomizedInside {
         let clock = run.start(NAME);
         let batch = model.batch();
         let values = run.install(|| {
-            let own = additive(model);
+            let own = additive(model, &clock)?;
             let found = self.estimates(&own, true, Some(Purpose::Sums), run, &clock)?;
             Ok::<_, Error>(found.entropies(batch))
         })?;
@@ -517,7 +518,7 @@ impl RandomizedInside {
             check_numbers(cotangent, batch)?;
             let clock = run.start(NAME);
             run.install(|| {
-                let own = additive(&model);
+                let own = additive(&model, &clock)?;
                 let mut total = None;
                 let found = method.estimates(&own, true, Some(Purpose::Sums), &run, &clock)?;
                 let (each, means) = found.mean_scores(batch);

@@ -88,7 +88,7 @@ fn expected_trees<F: Passes>(model: &Hypertree<F>, clock: &Clock<'_>) -> Result<
 /// bound.
 fn searched_trees<F: Passes>(model: &Hypertree<F>, steps: usize, clock: &Clock<'_>) -> Result<Trees> {
     if model.unary().is_some() {
-        let own = dense(model);
+        let own = dense(model, clock)?;
         let trees = derived_trees(&own, false, clock)?;
         let again = |(b, (tree, guarantee)): (usize, (ParseTree, Guarantee))| {
             (scored(model, b, Some(tree.nodes)), guarantee)
@@ -117,7 +117,7 @@ fn searched_trees<F: Passes>(model: &Hypertree<F>, steps: usize, clock: &Clock<'
 impl<F: Passes> KBest<Hypertree<F>> for InsideOutside {
     fn k_best(&self, model: &Hypertree<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<ParseTree>>>> {
         answer(self, model, Query::KBest(k), run, |clock| {
-            let own = additive(model);
+            let own = additive(model, clock)?;
             let solutions = solve(&own, &[], Purpose::Best, None, clock)?;
             let each = |b: usize| match solutions.find(b) {
                 Some((solution, at)) => {

@@ -39,7 +39,7 @@ fn record_entropy<F: Passes>(model: &Hypertree<F>, run: &Run) -> Result<Recordin
     let clock = run.start(NAME);
     let model = model.clone();
     let values = run.install(|| {
-        let own = additive(&model);
+        let own = additive(&model, &clock)?;
         entropies(&solve(&own, &[(1.0, &own)], Purpose::Sums, None, &clock)?, &own)
     });
     let values = values.map_err(|error| no_parse::described(error, &model, run, &clock))?;
@@ -48,7 +48,7 @@ fn record_entropy<F: Passes>(model: &Hypertree<F>, run: &Run) -> Result<Recordin
         check_numbers(cotangent, model.batch())?;
         let (clock, factors) = (run.start(NAME), of_finite(cotangent, &known, -1.0));
         run.install(|| {
-            let own = additive(&model);
+            let own = additive(&model, &clock)?;
             let direction = [(1.0, &*own)];
             let solutions = solve(&own, &direction, Purpose::Sums, None, &clock)?;
             Ok(vec![to_form(&model, solutions.vjp(&own, &direction, &factors, &clock)?)])
@@ -69,7 +69,7 @@ fn record_divergence<F: Passes>(
     let clock = run.start(NAME);
     let (p, q) = (p.clone(), q.clone());
     let values = run.install(|| {
-        let (p, q) = of_one_form(&p, &q);
+        let (p, q) = of_one_form(&p, &q, &clock)?;
         divergences(&p, &q, kl, &clock)
     });
     let values = values.map_err(|error| no_parse::described(error, &p, run, &clock))?;
@@ -78,7 +78,7 @@ fn record_divergence<F: Passes>(
         check_numbers(cotangent, p.batch())?;
         let (clock, factors) = (run.start(NAME), of_finite(cotangent, &known, 1.0));
         run.install(|| {
-            let (own_p, own_q) = of_one_form(&p, &q);
+            let (own_p, own_q) = of_one_form(&p, &q, &clock)?;
             let both = [(-1.0, &*own_q), (1.0, &*own_p)];
             let direction = if kl { &both[..] } else { &both[..1] };
             let to_p = solve(&own_p, direction, Purpose::Sums, None, &clock)?
@@ -105,7 +105,7 @@ fn record_expectation<F: Passes>(
     let clock = run.start(NAME);
     let (model, scores) = (model.clone(), scores.clone());
     let values = run.install(|| {
-        let (model, scores) = of_one_form(&model, &scores);
+        let (model, scores) = of_one_form(&model, &scores, &clock)?;
         expectations(&model, &scores, &clock)
     });
     let values = values.map_err(|error| no_parse::described(error, &model, run, &clock))?;
@@ -114,7 +114,7 @@ fn record_expectation<F: Passes>(
         check_numbers(cotangent, model.batch())?;
         let (clock, factors) = (run.start(NAME), of_finite(cotangent, &known, 1.0));
         run.install(|| {
-            let (own, averaged) = of_one_form(&model, &scores);
+            let (own, averaged) = of_one_form(&model, &scores, &clock)?;
             let direction = [(1.0, &*averaged)];
             let to_model = solve(&own, &direction, Purpose::Sums, None, &clock)?
                 .vjp(&own, &direction, &factors, &clock)?;
