@@ -132,7 +132,7 @@ impl InsideOutside {
         let other = if other { memory::charts(q, of_q, Need::default(), threads) } else { 0.0 };
         let support = memory::support((p, of_p), (q, of_q), threads);
         // The tables of one model are held while those of the other are made.
-        let tables = memory::table(p, of_p);
+        let tables = 1.5 * memory::table(p, of_p);
         memory::expanded(p, of_p) + memory::expanded(q, of_q) + tables + sums.max(other).max(support) + SLACK
     }
 
@@ -281,7 +281,7 @@ impl RandomizedInside {
         let results = match query {
             Query::Marginals => own.batch * own.positions.powi(2) * all as f64 * size,
             // The sum over replicates and the gradient of one; own rules of sentences are collected apart first.
-            _ if gradient => own.gradient(model) * if own.sets > 1.0 { 5.5 } else { 2.0 },
+            _ if gradient => own.gradient(model) * if own.sets > 1.0 { 6.5 } else { 2.0 },
             Query::Sample(count) => 2.0 * count as f64 * own.words * 64.0,
             _ => 0.0,
         };
