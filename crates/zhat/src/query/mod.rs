@@ -128,7 +128,7 @@ pub trait Divergence<M: Answers + ?Sized> {
 /// The expectation of an additive score, such as the expected number of errors of a parse.
 ///
 /// The score f(x) is a sum over the parts of x: states and transitions of a path, rules and words of a tree. Such a
-/// function is given as a model with these scores, of the kind and shape of the model whose expectation it is. E[f] is
+/// function is given as a model with these scores, of the kind and shape of the model whose expectation it is. `E[f]` is
 /// the inner product of the factor marginals and the scores. With scores of 0 and 1 it is an expected count, and with
 /// the gradient of another function as scores a derivative.
 ///
