@@ -222,9 +222,9 @@ def relaxed_sample(
 
     For a semi-Markov chain the relaxed samples are a pair of tensors, for the states and for the lengths.
     """
-    soft, lengths, hard, _ = _states.relaxed(
-        _tensors(model), model.text, integer("n", n), real("temperature", temperature), seed
-    )
+    # torch.compile takes a number that changes as an input only if it is a factor of a tensor.
+    warmth = torch.ones((), dtype=torch.float64) * real("temperature", temperature)
+    soft, lengths, hard, _ = _states.relaxed(_tensors(model), model.text, integer("n", n), warmth, seed)
     return ((soft, lengths) if model.kind is SEMI_MARKOV else soft), hard
 
 
