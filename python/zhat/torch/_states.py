@@ -45,7 +45,10 @@ def _padded(part: Part, tensors: Tensors, found: Sequence[Sequence[Array]], coun
     """States by item and number as one array (B, count, …)."""
     rows = max((len(own) for each in found for own in each), default=0)
     shape = _shape(part, tensors, max(rows, 1))
-    padded = np.full((len(found), count, *shape), -1, np.int64)
+    try:
+        padded = np.full((len(found), count, *shape), -1, np.int64)
+    except (MemoryError, ValueError):  # more than there is, or than an array can have
+        raise InputError(f"k: a tensor of {count} states does not fit in memory") from None
     for b, each in enumerate(found):
         for i, own in enumerate(each):
             own = np.asarray(own, np.int64).reshape(-1, *shape[1:])

@@ -198,7 +198,7 @@ def k_best(model: Model, k: int, **options: Any) -> States:
 
     If fewer than `k` states have positive weight, the others are −1 with score −inf.
     """
-    states = _states.k_best(_detached(model), model.text, k, _options(options))
+    states = _states.k_best(_detached(model), model.text, integer("k", k), _options(options))
     return States(states, score(model, states))
 
 
@@ -212,7 +212,8 @@ def sample(model: Model, n: int = 1, *, seed: int = 0, **options: Any) -> Tensor
     >>> zhat.torch.sample(chain, 4, seed=1).shape
     torch.Size([2, 4, 3])
     """
-    return _plain(_states.sample(_detached(model), model.text, n, seed, _options(options)))
+    count = integer("n", n)
+    return _plain(_states.sample(_detached(model), model.text, count, seed, _options(options)))
 
 
 def relaxed_sample(
