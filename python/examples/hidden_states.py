@@ -152,7 +152,7 @@ np.testing.assert_allclose(with_gap.sum(axis=1), 1.0)
 # %%
 back = model.to_hmmlearn()
 np.testing.assert_allclose(back.score(rows, lengths), model.score(rows, lengths), rtol=1e-9)
-back
+print(back.means_.round(1))
 
 # %% [markdown]
 # ## Read on

@@ -18,9 +18,10 @@ pub fn test() -> Outcome {
     site("small")
 }
 
-/// The Python reference is read from the package itself, so the package is installed first.
+/// The Python reference is read from the package itself, so the package is installed first; a notebook needs
+/// PyTorch.
 fn site(size: &str) -> Outcome {
-    let environment = python::environment(&[REQUIREMENTS])?;
+    let environment = python::environment(&[python::TORCH, REQUIREMENTS])?;
     let folder = target().join("site").to_string_lossy().into_owned();
     Step::new(environment.join("bin/python"), &["docs/site/build.py", &folder])
         .env("ZHAT_EXAMPLES", size)

@@ -9,9 +9,9 @@ use crate::shell::{Outcome, Step, root, target};
 /// The pinned tools; a change of this file creates a new environment.
 const REQUIREMENTS: &str = "python/requirements-dev.txt";
 
-/// PyTorch, which only the tests of `zhat.torch` need. It comes from the package index configured for pip and
-/// can take gigabytes.
-const TORCH: &str = "python/requirements-torch.txt";
+/// PyTorch, which only the tests and the notebook of `zhat.torch` need. It comes from the package index
+/// configured for pip and can take gigabytes.
+pub const TORCH: &str = "python/requirements-torch.txt";
 
 /// Runs the linters and tests of the package. With `ci` a skipped test fails the run, unless it needs
 /// benchmark models that are not available.
