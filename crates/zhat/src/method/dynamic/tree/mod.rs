@@ -9,8 +9,9 @@
 //! k best by Lawler's partition: all trees but the best are divided by the first word whose arc differs.
 //! Samples are exact.
 //!
-//! Time O(T³) per sentence, for every query but the k best (O(k·T⁴)) and samples of trees that need not be
-//! projective (O(T²) to O(T³) typically). Memory O(T²) per sentence in work. All arithmetic is in double
+//! Time O(T³) per sentence, for every query but the k best and samples. The k best take O(k·T⁴) for projective
+//! trees and in the worst case, and typically O(k·T³) for trees that need not be projective; samples of the latter
+//! take O(T²) to O(T³) each, typically. Memory O(T²) per sentence in work. All arithmetic is in double
 //! precision. If a sentence of a batch has no tree, its log Z and entropy are −∞ and its gradient is zero; if
 //! none has a tree, the result is the error `zero-partition`.
 //!
