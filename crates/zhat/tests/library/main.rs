@@ -67,3 +67,4 @@ mod spaces;
 mod sparse;
 mod structure;
 mod tree_relaxed;
+mod without_a_tree;
