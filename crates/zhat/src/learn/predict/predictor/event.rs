@@ -73,8 +73,8 @@ impl Predictor {
 
     /// ln P of an event for every row: that the structure satisfies all conditions, such as a partial order that
     /// orders some pairs of items, or a subtree that is contained. Numbers are those of [`Predictor::names`]. Where
-    /// exact sums are out of reach, and under Plackett–Luce and Mallows for conditions on more than 16 items, the
-    /// probability is a share of samples and has an interval.
+    /// exact sums are out of reach, the probability is a share of samples and has an interval: under Plackett–Luce for
+    /// conditions on more than 16 items, under Mallows for more than 16 items.
     ///
     /// # Errors
     /// If a condition does not apply to the space, exact sums with conditions are out of reach for sets or partitions
