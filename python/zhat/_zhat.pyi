@@ -554,6 +554,8 @@ class Predictor:
     ]: ...
     @property
     def centres(self) -> tuple[float, float, float] | None: ...
+    @property
+    def left_out(self) -> int: ...
     def marginals(self, inputs: Inputs, run: Run) -> tuple[NDArray[np.float64], list[tuple[str, str]]]: ...
     def log_probabilities(
         self,
@@ -662,7 +664,7 @@ def train_predictor(
     run: Run,
 ) -> tuple[
     Predictor,
-    list[tuple[int, float, float]],
+    list[tuple[int, float, float, bool]],
     list[tuple[float, float]],
     tuple[int, float, float, float, float] | None,
 ]: ...
