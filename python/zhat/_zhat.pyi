@@ -96,6 +96,7 @@ __all__ = [
     "tree",
     "tree_score",
     "word_attributes",
+    "write_tagged",
 ]
 
 __version__: str
@@ -696,6 +697,10 @@ class Tagger:
     @property
     def window(self) -> tuple[int, int] | None: ...
     @property
+    def context(self) -> int: ...
+    @property
+    def hash_bits(self) -> int | None: ...
+    @property
     def template(self) -> str | None: ...
     @property
     def training(self) -> str: ...
@@ -743,6 +748,13 @@ def read_tagged(
     word: str | None,
     sequence: str | None,
 ) -> tuple[list[list[str]], list[list[str | None]]]: ...
+def write_tagged(
+    path: str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    tags: list[list[str | None]],
+    columns: tuple[str | None, str | None, str | None, str | None],
+    tagged: bool,
+) -> None: ...
 def word_attributes(words: list[str], count: int, ends: int) -> list[list[tuple[str, float]]]: ...
 def tag_spans(tags: list[str]) -> list[tuple[int, int, str]]: ...
 def train_joint_tagger(
@@ -770,6 +782,7 @@ def train_tagger_file(
     block: int,
     hash_bits: int | None,
     how: str,
+    valid: str | os.PathLike[str] | None,
     checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
 ) -> tuple[Tagger, list[tuple[int, float]]]: ...
