@@ -201,10 +201,10 @@ struct TrainArguments {
     #[arg(long, default_value_t = 0.3, value_parser = below_one, allow_negative_numbers = true)]
     word_dropout: f64,
     /// Entropy weight at the first step and after the warm-up.
-    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [1.0, 1.0], value_parser = not_negative, allow_negative_numbers = true)]
+    #[arg(long, value_delimiter = ',', value_name = "FIRST,LAST", default_values_t = [1.0, 1.0], value_parser = not_negative, allow_negative_numbers = true)]
     entropy_weight: Vec<f64>,
     /// Temperature of relaxed samples at the first step and after the warm-up.
-    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [1.0, 0.5], value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_delimiter = ',', value_name = "FIRST,LAST", default_values_t = [1.0, 0.5], value_parser = positive, allow_negative_numbers = true)]
     temperature: Vec<f64>,
     /// Steps of the warm-up.
     #[arg(long, default_value_t = 1000)]
@@ -549,9 +549,11 @@ fn train<I: Backend>(
     };
     let (top, sampled) = kept(arguments.states, arguments.top, arguments.sampled);
     let [weight, last_weight] = arguments.entropy_weight[..] else {
-        bail!("--entropy-weight: expected two numbers")
+        bail!("--entropy-weight: expected two numbers, FIRST,LAST")
     };
-    let [hot, cold] = arguments.temperature[..] else { bail!("--temperature: expected two numbers") };
+    let [hot, cold] = arguments.temperature[..] else {
+        bail!("--temperature: expected two numbers, FIRST,LAST")
+    };
     let settings = TrainConfig {
         inference: arguments.method,
         top,

@@ -246,6 +246,8 @@ fn bad_input_is_an_error_that_says_what_to_do() {
     fails(at, &["repro", "rdp-table5", "--quick", "--steps", "0"], "at least 1");
     fails(at, &["repro", "rdp-table5", "--quick", "--seconds", "nan"], "a positive number");
     fails(at, &train(&["--gpt2", "."]), "--encoder gpt2");
+    fails(at, &train(&["--temperature", "1"]), "--temperature: expected two numbers");
+    fails(at, &train(&["--entropy-weight", "1,1,1"]), "--entropy-weight: expected two numbers");
     fails(at, &train(&["--encoder", "gpt2"]), "--gpt2");
     fails(at, &train(&["--encoder", "gpt2", "--gpt2", "nowhere"]), "nowhere");
     fails(at, &train(&["--resume"]), "m.state");
@@ -271,9 +273,12 @@ fn long_sentences_are_cut_and_counted() {
     let at = folder.path();
     text(at);
     let arguments = ["train", "text.txt", "-q", "-o", "m", "--limit", "5", "--epochs", "1"];
-    let found = program(at, &[&arguments[..], &SMALL].concat());
+    let schedules = ["--temperature", "1,0.7", "--entropy-weight", "0.5,1"];
+    let found = program(at, &[&arguments[..], &SMALL, &schedules].concat());
     let errors = String::from_utf8_lossy(&found.stderr);
     assert!(found.status.success() && errors.contains("were cut to 5 words"), "{errors}");
+    let train = zhat_vae::checkpoint::Checkpoint::read(&at.join("m")).unwrap().progress.train;
+    assert_eq!((train.temperature, train.entropy_weight), ((1.0, 0.7), (0.5, 1.0)));
 }
 
 #[test]
