@@ -13,25 +13,28 @@ use crate::{ChainScores, Method, log_partition};
 type Entries = Vec<Vec<usize>>;
 
 impl<B: Backend, C: CheckpointStrategy> ChainScores<B, C> {
-    /// The scores of this name in one row, and their shape.
-    fn row(&self, name: &str) -> Option<(Tensor<Autodiff<B, C>, 1>, &[usize])> {
+    fn shape(&self, name: &str) -> Option<&[usize]> {
+        Some(&self.parts.iter().find(|part| part.name == name)?.shape)
+    }
+
+    /// The scores of this name in one row.
+    fn row(&self, name: &str) -> Option<Tensor<Autodiff<B, C>, 1>> {
         let part = self.parts.iter().find(|part| part.name == name)?;
         let primitive = TensorPrimitive::Float(part.tracked.clone());
         let size = part.shape.iter().product::<usize>();
-        let row = match part.shape.len() {
+        Some(match part.shape.len() {
             1 => Tensor::from_primitive(primitive),
             2 => Tensor::<_, 2>::from_primitive(primitive).reshape([size]),
             3 => Tensor::<_, 3>::from_primitive(primitive).reshape([size]),
             _ => Tensor::<_, 4>::from_primitive(primitive).reshape([size]),
-        };
-        Some((row, &part.shape))
+        })
     }
 
     fn require_states(&self, states: &[Vec<usize>]) -> Result<[usize; 3]> {
         self.refuse_segments()?;
         // Checks the shapes of all scores.
         self.model()?;
-        let shape = self.row("emissions").map(|(_, shape)| [shape[0], shape[1], shape[2]]);
+        let shape = self.shape("emissions").map(|shape| [shape[0], shape[1], shape[2]]);
         let [batch, steps, count] = shape.ok_or_else(|| Error::argument("emissions", "are missing"))?;
         if states.len() != batch {
             let message = format!("found {} sequences of them, expected {batch}", states.len());
@@ -66,7 +69,7 @@ pub fn score<B: Backend, C: CheckpointStrategy>(
         states.iter().enumerate().map(|(b, own)| of(b, own)).collect()
     };
     let entries = |name: &str, list: &Entries| {
-        let (row, _) = chain.row(name)?;
+        let row = chain.row(name)?;
         Some(sum(row.select(0, places(list, &chain.device)), list))
     };
     let emissions =
@@ -76,7 +79,7 @@ pub fn score<B: Backend, C: CheckpointStrategy>(
     let mut parts = vec![entries("emissions", &emissions), entries("start", &first), entries("end", &last)];
     // A chain of one position has no transitions.
     if states.iter().any(|own| own.len() > 1) {
-        if let Some((_, shape)) = chain.row("transitions") {
+        if let Some(shape) = chain.shape("transitions") {
             let table = |b: usize, t: usize| match shape.len() {
                 2 => 0,
                 3 => t,
@@ -93,7 +96,7 @@ pub fn score<B: Backend, C: CheckpointStrategy>(
         // Rows of two matrices with one row per state.
         let rows = |left: &str, right: &str| {
             let of = |name: &str, list: &Entries| {
-                let (row, shape) = chain.row(name)?;
+                let (row, shape) = (chain.row(name)?, chain.shape(name)?);
                 Some(row.reshape([count, shape[1]]).select(0, places(list, &chain.device)))
             };
             Some((of(left, &before)?, of(right, &after)?))

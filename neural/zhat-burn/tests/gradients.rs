@@ -181,8 +181,7 @@ fn scores_of_given_states_agree_with_sums_over_all_paths() {
                 codes.iter().zip(&LENGTHS).map(|(&code, &length)| states_of(code, length)).collect();
             // A new graph each time: a backward pass frees the nodes that it visits.
             let pick = |of: &dyn Fn(Tensor<B, 1>) -> Tensor<B, 1>| {
-                let own =
-                    all().into_iter().zip(&codes).map(|(scores, &code)| of(scores).slice([code..code + 1]));
+                let own = all().into_iter().zip(&codes).map(|(scores, &code)| of(scores).narrow(0, code, 1));
                 Tensor::cat(own.collect(), 0)
             };
             leaves.same(score(&chain, &states).unwrap(), pick(&|scores| scores), form);
