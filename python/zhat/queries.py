@@ -75,6 +75,8 @@ class How:
         query: str,
         count: int,
         converter: Callable[[Asked], Callable[[Any], T]],
+        *,
+        warn: bool = True,
     ) -> Answer[T]:
         """Runs a query on a model, conditioned if there is evidence, and converts the value of the answer."""
         budgets = run(self.seed, self.threads, self.memory, self.time, self.progress, self.partial)
@@ -85,7 +87,7 @@ class How:
         method = text("method", self.method)
         parts = model._native.answer(query, count, method, settings(self.options), budgets)
         diagnostics = json.loads(parts["diagnostics"])
-        if "warning" in diagnostics:
+        if warn and "warning" in diagnostics:
             warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=4)
         value = converter(model)(parts["value"])
         guarantee = guarantee_of(parts, model._items)
@@ -115,6 +117,21 @@ def _how(
     **options: object,
 ) -> How:
     return How(method, seed, threads, memory, time, progress, input, given, partial, options)
+
+
+_STATES: dict[str, Callable[[Any], Any]] = {
+    "map": lambda own: own._best,
+    "k_best": lambda own: own._ranked,
+    "sample": lambda own: own._samples,
+}
+
+
+def states(model: Model[Any, Any, Any, Any, Any, Any], query: str, count: int = 0, **options: Any) -> Any:
+    """The value of `map`, `k_best` or `sample`, without warnings.
+
+    For `zhat.torch`, where items of a batch without a state have states −1 and score −inf.
+    """
+    return _how(**options).answer(model, query, count, _STATES[query], warn=False).value
 
 
 def _checked(model: Asked) -> Asked:

@@ -171,7 +171,7 @@ pub struct TagPredictArguments {
     /// The probability of every tag of every token as CSV instead
     #[arg(long, conflicts_with = "best")]
     pub marginals: bool,
-    /// Output file, or - for stdout
+    /// Output file, or - for stdout; a name that ends in .gz or .zst is compressed
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
     #[command(flatten)]

@@ -108,7 +108,12 @@ pub fn score<B: Backend, C: CheckpointStrategy>(
         if let Some((left, right)) = rows("log_left", "log_right") {
             let logs = left + right;
             let shift = logs.clone().detach().max_dim(1);
-            let values: Tensor<_, 1> = ((logs - shift.clone()).exp().sum_dim(1).log() + shift).squeeze_dim(1);
+            // A forbidden transition is −∞ in every component, and −∞ − (−∞) is NaN.
+            let forbidden = shift.clone().equal_elem(f64::NEG_INFINITY);
+            let logs = logs.clone().mask_fill(forbidden.clone().expand(logs.dims()), 0.0);
+            let shift = shift.mask_fill(forbidden.clone(), 0.0);
+            let values = (logs - shift.clone()).exp().sum_dim(1).log() + shift;
+            let values = values.mask_fill(forbidden, f64::NEG_INFINITY).squeeze_dim(1);
             parts.push(Some(sum(values, &before)));
         }
     }

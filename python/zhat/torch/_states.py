@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from .. import ops, queries
+from .._arguments import integer
 from ..errors import InputError, ZeroPartitionError
 from ._derivatives import orders, unpacked
 from ._graphs import with_every_query
@@ -41,14 +42,16 @@ def _dynamic(part: Part) -> Any:
     return torch.library.get_ctx().new_dynamic_size() if "unary" in part.names else None
 
 
-def _padded(part: Part, tensors: Tensors, found: Sequence[Sequence[Array]], count: int) -> torch.Tensor:
+def _padded(
+    part: Part, tensors: Tensors, found: Sequence[Sequence[Array]], count: int, name: str = "n"
+) -> torch.Tensor:
     """States by item and number as one array (B, count, …)."""
     rows = max((len(own) for each in found for own in each), default=0)
     shape = _shape(part, tensors, max(rows, 1))
     try:
         padded = np.full((len(found), count, *shape), -1, np.int64)
     except (MemoryError, ValueError):  # more than there is, or than an array can have
-        raise InputError(f"k: a tensor of {count} states does not fit in memory") from None
+        raise InputError(f"{name}: a tensor of {count} states does not fit in memory") from None
     for b, each in enumerate(found):
         for i, own in enumerate(each):
             own = np.asarray(own, np.int64).reshape(-1, *shape[1:])
@@ -96,7 +99,7 @@ def _best(tensors: list[torch.Tensor], model: str, options: str) -> torch.Tensor
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
-        found = queries.map(with_every_query(built), **options_of(plan, tensors, options)).value
+        found = queries.states(with_every_query(built), "map", **options_of(plan, tensors, options))
         each = [[_array(own)] for own in _items(part, tensors, found)]
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
@@ -114,11 +117,12 @@ def _k_best(tensors: list[torch.Tensor], model: str, k: int, options: str) -> to
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
-        found = queries.k_best(with_every_query(built), k, **options_of(plan, tensors, options)).value
+        own = options_of(plan, tensors, options)
+        found = queries.states(with_every_query(built), "k_best", integer("k", k), **own)
         each = [[_array(own) for own in ranked] for ranked in _items(part, tensors, found)]
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
-    return _padded(part, tensors, each, k)
+    return _padded(part, tensors, each, k, "k")
 
 
 def _several_fake(tensors: list[torch.Tensor], model: str, count: int, options: str) -> torch.Tensor:
@@ -131,9 +135,8 @@ def _sample(tensors: list[torch.Tensor], model: str, n: int, seed: int, options:
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
-        found = queries.sample(
-            with_every_query(built), n, seed=seed, **options_of(plan, tensors, options)
-        ).value
+        own = options_of(plan, tensors, options)
+        found = queries.states(with_every_query(built), "sample", integer("n", n), seed=seed, **own)
         each = _items(part, tensors, _drawn(part, found))
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)

@@ -268,6 +268,8 @@ def _proposed(model: Model, scores: Tensor | None) -> list[Tensor]:
 
 def _how(p: Model, checkpoint: bool, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a divergence."""
+    if checkpoint and p.kind.graph:
+        raise InputError(f"checkpoint: is for chains and trees; a {p.kind.name} has no checkpoints")
     how = {**options, **({"checkpoint": True} if checkpoint else {})}
     if not p.kind.graph and how.pop("method", "exact") != "exact":
         raise InputError(f"method: divergences of a {p.kind.name} are exact; expected exact")

@@ -29,7 +29,8 @@ const SETTLED: f64 = 1e-6;
 const BLOCK: usize = 256;
 
 /// Trains a model on rows whose states are given, one per row. Training starts at `given`, if there is one: parameters
-/// that are fixed are its own, and so are those of states without rows.
+/// that are fixed are its own, and without priors so are those of states without rows. There is no result before the end:
+/// a run that is cancelled or out of time is an error.
 ///
 /// # Errors
 /// If a state is out of range, a path has a start, transition or duration of probability zero, a state is impossible
