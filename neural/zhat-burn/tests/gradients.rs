@@ -591,3 +591,28 @@ fn bad_scores_are_errors_that_name_them() {
     assert!(log_partition(&chain, &Method::randomized().with("k9", 1), &Run::default()).is_err());
     assert!(relaxed_sample(&chain, &Method::exact(), 1, 0.0, &Run::default()).is_err());
 }
+
+#[test]
+fn forbidden_transitions_of_low_rank_have_no_nan() {
+    // No transition leaves state 0.
+    let mut numbers = numbers(6, 3);
+    numbers[..2].fill(f64::NEG_INFINITY);
+    let left =
+        Tensor::<B, 2>::from_data(TensorData::new(numbers, [3, 2]), &Default::default()).require_grad();
+    let (emissions, right) = (tensor([3, 3, 3], 4), tensor([3, 2], 5));
+    let chain =
+        ChainScores::low_rank(emissions.clone(), left.clone(), right.clone()).with_lengths(vec![3, 1, 2]);
+    let states = [vec![1, 2, 0], vec![0], vec![0, 1]];
+    let scores = score(&chain, &states).unwrap();
+    let found = list(scores.clone().inner());
+    assert!(found[0].is_finite() && found[1].is_finite(), "{found:?}");
+    assert_eq!(found[2], f64::NEG_INFINITY);
+    let (own, of) = (list(left.clone().inner()), list(right.clone().inner()));
+    let step = |i: usize, j: usize| (0..2).map(|r| (own[2 * i + r] + of[2 * j + r]).exp()).sum::<f64>().ln();
+    let at = list(emissions.clone().inner());
+    assert!((found[0] - (at[1] + at[5] + at[6] + step(1, 2) + step(2, 0))).abs() < 1e-12);
+    let gradients = scores.slice([0..2]).sum().backward();
+    for gradient in [left.grad(&gradients).unwrap(), right.grad(&gradients).unwrap()] {
+        assert!(list(gradient).iter().all(|x| x.is_finite()));
+    }
+}
