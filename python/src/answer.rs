@@ -3,7 +3,6 @@
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zhat::catalogue::Plan;
 use zhat::query::{AnyAnswer, AnyValue, Draws, Law, Tensors};
 use zhat::tensor::{Data, Tensor};
 use zhat::{BestState, Error, Forecast, Guarantee};
@@ -49,7 +48,7 @@ impl<'py> Parts<'py> {
     pub fn new(
         py: Python<'py>,
         model: &zhat::Model,
-        plan: &Plan,
+        forecast: Forecast,
         answer: AnyAnswer,
         trace: Vec<Step>,
     ) -> PyResult<Self> {
@@ -62,7 +61,7 @@ impl<'py> Parts<'py> {
             each: each.iter().map(pair).collect(),
             method: diagnostics.method,
             diagnostics: diagnostics.to_json().to_string(),
-            forecast: plan.forecast.into(),
+            forecast: forecast.into(),
             value: converted(py, model, value)?,
             trace,
         })

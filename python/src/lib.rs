@@ -6,6 +6,7 @@
 mod answer;
 mod array;
 mod dependency;
+mod division;
 mod error;
 mod generate;
 mod grammar;
@@ -137,6 +138,8 @@ fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 mod _zhat {
     #[pymodule_export]
     use super::dependency::{dependency, tree_score};
+    #[pymodule_export]
+    use super::division::{Division, model_hash, part_facts};
     #[pymodule_export]
     use super::generate::{
         bayes, ising, potts, random, random_chain, random_dependency, random_hypertree, random_pairwise,

@@ -323,7 +323,7 @@ impl Model {
         if query != Query::LogPartition {
             trace.clear();
         }
-        Parts::new(py, &self.model, &plan, answer, trace)
+        Parts::new(py, &self.model, plan.forecast, answer, trace)
     }
 
     /// Clears the cache of this model.

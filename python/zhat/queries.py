@@ -84,21 +84,30 @@ class How:
             model = cast("Asked", model._given(self.given))
         method = text("method", self.method)
         parts = model._native.answer(query, count, method, settings(self.options), budgets)
-        diagnostics = json.loads(parts["diagnostics"])
-        if "warning" in diagnostics:
-            warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=4)
-        value = converter(model)(parts["value"])
-        guarantee = guarantee_of(parts, model._items)
-        return Answer(
-            query,
-            value,
-            guarantee,
-            parts["method"],
-            diagnostics,
-            dict(parts["forecast"]),
-            [Step(*step) for step in parts["trace"]],
-            model._layout(query),
-        )
+        return answered(model, query, parts, converter(model), stacklevel=5)
+
+
+def answered(
+    model: Model[Any, Any, Any, Any, Any, Any],
+    query: str,
+    parts: _zhat.Parts,
+    converter: Callable[[Any], T],
+    stacklevel: int,
+) -> Answer[T]:
+    """The answer from its native parts."""
+    diagnostics = json.loads(parts["diagnostics"])
+    if "warning" in diagnostics:
+        warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=stacklevel)
+    return Answer(
+        query,
+        converter(parts["value"]),
+        guarantee_of(parts, model._items),
+        parts["method"],
+        diagnostics,
+        dict(parts["forecast"]),
+        [Step(*step) for step in parts["trace"]],
+        model._layout(query),
+    )
 
 
 def _how(

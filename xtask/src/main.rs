@@ -14,7 +14,7 @@ mod wheel;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask test [--rust] [--python] [--torch] [--docs] [--wheel] [--vae]
+cargo xtask test [--rust] [--python] [--torch] [--docs] [--wheel] [--ray] [--vae]
                                     formatting, lints, all tests; without a flag Rust and Python, with CI=true every part
 cargo xtask fresh [--all]           the README's two commands in an empty folder with empty caches; --all: every part
 cargo xtask docs                    builds the documentation site in target/site/html

@@ -13,6 +13,9 @@ const REQUIREMENTS: &str = "python/requirements-dev.txt";
 /// can take gigabytes.
 const TORCH: &str = "python/requirements-torch.txt";
 
+/// Ray, for the tests of divided queries on a cluster.
+const RAY: &str = "python/requirements-ray.txt";
+
 /// Runs the linters and tests of the package. With `ci` a skipped test fails the run, unless it needs
 /// benchmark models that are not available.
 pub fn test(ci: bool, has_data: bool) -> Outcome {
@@ -21,8 +24,8 @@ pub fn test(ci: bool, has_data: bool) -> Outcome {
     tool(&environment, "ruff", &[&["format", "--check"], &sources[..]].concat()).run()?;
     tool(&environment, "ruff", &[&["check"], &sources[..]].concat()).run()?;
     tool(&environment, "mypy", &["--strict", "zhat"]).run()?;
-    // The tests of `zhat.torch` are run separately, by `test_torch`.
-    let expected: &[&str] = if has_data { &["PyTorch"] } else { &["PyTorch", "ZHAT_DATA"] };
+    // The tests of `zhat.torch` and on Ray are run separately, by `test_torch` and `test_ray`.
+    let expected: &[&str] = if has_data { &["PyTorch", "Ray"] } else { &["PyTorch", "Ray", "ZHAT_DATA"] };
     pytest(&environment, &[], ci.then_some(expected))
 }
 
@@ -48,6 +51,15 @@ pub fn test_torch(ci: bool) -> Outcome {
     // Fails here if PyTorch is missing, because the tests would then all be skipped.
     tool(&environment, "python", &["-c", "import torch"]).run()?;
     pytest(&environment, &["-k", "torch"], ci.then_some(&[]))
+}
+
+/// Runs the tests of `zhat.cluster` on a Ray cluster of three nodes on this machine.
+///
+/// With `ci` a skipped test fails the run.
+pub fn test_ray(ci: bool) -> Outcome {
+    let environment = environment(&[RAY])?;
+    tool(&environment, "python", &["-c", "import ray"]).run()?;
+    pytest(&environment, &["tests/test_cluster_on_ray.py"], ci.then_some(&[]))
 }
 
 /// An environment with the pinned tools, the packages of more requirements files, and zhat itself.

@@ -24,12 +24,13 @@ struct Setting {
 }
 
 /// All parts, in order. The parts that are not core have their own environments.
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part { name: "Rust", flag: "--rust", core: true, work: |_| run_rust() },
     Part { name: "Python", flag: "--python", core: true, work: |on| python::test(on.ci, on.has_data) },
     Part { name: "PyTorch", flag: "--torch", core: false, work: |on| python::test_torch(on.ci) },
     Part { name: "documentation", flag: "--docs", core: false, work: |_| docs::test() },
     Part { name: "wheel", flag: "--wheel", core: false, work: |_| wheel::run(wheel::PACKAGING) },
+    Part { name: "Ray", flag: "--ray", core: false, work: |on| python::test_ray(on.ci) },
     Part { name: "burn", flag: "--vae", core: false, work: |_| run_neural() },
 ];
 
@@ -150,9 +151,9 @@ mod tests {
 
     #[test]
     fn continuous_integration_runs_every_part() {
-        assert_eq!(chosen(&[], false), Ok(vec![true, true, false, false, false, false]));
-        assert_eq!(chosen(&[], true), Ok(vec![true; 6]));
-        assert_eq!(chosen(&["--torch"], true), Ok(vec![false, false, true, false, false, false]));
+        assert_eq!(chosen(&[], false), Ok(vec![true, true, false, false, false, false, false]));
+        assert_eq!(chosen(&[], true), Ok(vec![true; 7]));
+        assert_eq!(chosen(&["--torch"], true), Ok(vec![false, false, true, false, false, false, false]));
         assert!(chosen(&["--ruby"], true).is_err());
     }
 

@@ -10,6 +10,7 @@ use zhat::catalogue;
 use crate::hmm_arguments::{HmmArguments, KindArgument};
 use crate::lm_arguments::LmArguments;
 use crate::network;
+use crate::part_arguments::{MergeArguments, PartArguments};
 use crate::structured_arguments::StructuredArguments;
 use crate::tag_arguments::TagArguments;
 use crate::tree_arguments::{GrammarArguments, HypertreeArguments, TreeFormArgument};
@@ -54,6 +55,10 @@ pub enum Command {
     CrossEntropy(DivergenceArguments),
     /// Expectation of an additive score under a model of sequences or trees
     Expectation(ExpectationArguments),
+    /// Does a part of the work of a query, to be merged with other parts; or prints the commands for all parts
+    Part(PartArguments),
+    /// The answer of a query from its parts
+    Merge(MergeArguments),
     /// Fits a Markov random field to a table of categories, or a hidden Markov model to sequences
     Fit(Box<FitArguments>),
     /// Log-likelihood of the rows of a table under a model, or of sequences under a hidden Markov model

@@ -17,6 +17,8 @@ mod load;
 mod methods;
 mod network;
 mod output;
+mod part;
+mod part_arguments;
 mod picture;
 mod progress;
 mod query;
@@ -103,6 +105,8 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Kl(arguments) => query::divergence(&arguments, Operation::Kl),
         Command::CrossEntropy(arguments) => query::divergence(&arguments, Operation::CrossEntropy),
         Command::Expectation(arguments) => query::expectation(&arguments),
+        Command::Part(arguments) => part::part(&arguments),
+        Command::Merge(arguments) => part::merge(&arguments),
         Command::Fit(arguments) => learn::fit(&arguments),
         Command::Score(arguments) => learn::score(&arguments),
         Command::Impute(arguments) => learn::impute(&arguments),

@@ -391,3 +391,10 @@ fn compare(
     let style = if arguments.budget.json { Style::Json } else { Style::Plain };
     show(&Answered { model: p, name, plan: None, answer, run, first: 0, rows: None, trees: None }, style)
 }
+
+/// Prints an answer that was merged from parts.
+pub fn merged(model: Model, query: Query, answer: AnyAnswer, run: Run, json: bool) -> Result<Exit> {
+    let style = if json { Style::Json } else { Style::Plain };
+    let name = query.name();
+    show(&Answered { model, name, plan: None, answer, run, first: 0, rows: None, trees: None }, style)
+}

@@ -43,6 +43,7 @@ mod pages {
         Readme "README.md";
         Bounds "docs/bounds.md";
         Chains "docs/chains.md";
+        Clusters "docs/howto/clusters.md";
         FactorGraphs "docs/factor-graphs.md";
         DependencyTrees "docs/dependency-trees.md";
         Evidence "docs/howto/evidence.md";

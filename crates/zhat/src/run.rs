@@ -1,5 +1,7 @@
 //! Settings of a query run: seed, threads, budgets, progress, cancellation and cache.
 
+pub(crate) mod share;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -60,6 +62,7 @@ pub struct Run {
     cancel: Arc<AtomicBool>,
     pool: OnceLock<Arc<rayon::ThreadPool>>,
     cache: Cache,
+    share: Option<Arc<share::Share>>,
 }
 
 /// The end of the time budget of work that has begun. Nested work that starts its own clock obeys it too.
@@ -88,6 +91,7 @@ impl Default for Run {
             cancel: Arc::default(),
             pool: OnceLock::new(),
             cache: Cache::default(),
+            share: None,
         }
     }
 }
@@ -132,6 +136,12 @@ impl Run {
     /// Limits the time: anytime methods then return the answer so far, other methods an error.
     pub fn with_time(mut self, time: Duration) -> Self {
         self.time = Some(time);
+        self
+    }
+
+    /// The same run without a time budget of its own. A deadline is kept.
+    pub(crate) fn without_time(mut self) -> Self {
+        self.time = None;
         self
     }
 

@@ -14,6 +14,7 @@ mod language;
 mod methods;
 mod mixed;
 mod papers;
+mod parts;
 mod printed;
 mod reference;
 mod reference_models;

@@ -7,6 +7,7 @@
 
 mod choose;
 mod differentiate;
+mod divide;
 mod row;
 mod table;
 
@@ -14,6 +15,7 @@ pub use crate::options::Settings;
 pub use crate::query::DEFAULT_HORIZON;
 pub use choose::{Choice, Plan, answer, choose, method_names};
 pub use differentiate::{differentiate, value_and_gradients};
+pub use divide::{Divisible, Division, Part, model_hash};
 pub use row::{AnyTape, Differentiated, Gradients, Row};
 
 use std::sync::{LazyLock, PoisonError, RwLock};

@@ -50,6 +50,7 @@ pub struct Row {
     describer: Option<Describer>,
     /// Whether it runs until a given error is reached.
     pub(super) has_target_error: bool,
+    divisible: &'static [Query],
 }
 
 type Forecaster = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<Forecast>;
@@ -163,6 +164,7 @@ impl Row {
             differentiators: Vec::new(),
             describer: None,
             has_target_error: false,
+            divisible: &[],
         }
     }
 
@@ -320,6 +322,17 @@ impl Row {
     pub fn with_target_error(mut self) -> Self {
         self.has_target_error = true;
         self
+    }
+
+    /// Declares queries whose work can be divided over processes and machines ([`super::Division`]).
+    pub(super) fn divisible(mut self, queries: &'static [Query]) -> Self {
+        self.divisible = queries;
+        self
+    }
+
+    /// The queries whose work can be divided over processes and machines.
+    pub fn divisible_queries(&self) -> &'static [Query] {
+        self.divisible
     }
 
     /// The queries it answers, each once, whatever the number of samples or states.

@@ -11,6 +11,7 @@ use crate::model::{
     Chain, DependencyTree, FactorGraph, Hypertree, MixedModel, Model, PairwiseGraph, SemiMarkov, SequenceMrf,
     Summary,
 };
+use crate::query::Query;
 use crate::run::Run;
 use crate::units;
 
@@ -31,7 +32,8 @@ pub(super) fn table() -> Vec<Row> {
             exact::Conditioning,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
             "elimination case by case on a cutset, chosen so that it fits into memory"
-        ),
+        )
+        .divisible(&[Query::LogPartition]),
         row!(
             "search",
             FactorGraph,
@@ -45,7 +47,8 @@ pub(super) fn table() -> Vec<Row> {
             exact::Enumeration,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
             "adds up every state; for small models and as a check"
-        ),
+        )
+        .divisible(&[Query::LogPartition]),
         row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Expectation, Differentiable], "forward and backward messages for a whole batch at once"),
         row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Expectation, Differentiable], "forward and backward messages into and out of segments"),
         row!("inside-outside", Hypertree<f32 | f64>, grammar::InsideOutside, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Expectation, Differentiable], "sums over the trees of a grammar or span model: inside and outside passes by matrix products, in rank space for low-rank rules"),
@@ -79,18 +82,23 @@ pub(super) fn table() -> Vec<Row> {
             minibucket::WeightedMiniBucketSampling,
             [LogPartition, Marginals, FactorMarginals, Sample],
             "importance sampling from the mini-bucket upper bound; no weight exceeds the bound"
-        ),
+        )
+        .divisible(&[Query::LogPartition, Query::Marginals, Query::FactorMarginals]),
         row!(
             "sccq",
             FactorGraph,
             quadrature::StochasticQuadrature,
             [LogPartition, Marginals, FactorMarginals, Sample],
             "samples exactly from a low-width part of the model and reweights by the rest; interval valid for any weights"
-        ),
-        row!("randomized", Chain<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states per position, chosen at random and reweighted"),
-        row!("randomized", SemiMarkov<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states per position, chosen at random and reweighted"),
+        )
+        .divisible(&[Query::LogPartition, Query::Marginals, Query::FactorMarginals]),
+        row!("randomized", Chain<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states per position, chosen at random and reweighted")
+        .divisible(&[Query::LogPartition]),
+        row!("randomized", SemiMarkov<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states per position, chosen at random and reweighted")
+        .divisible(&[Query::LogPartition]),
         row!("bp", PairwiseGraph<f32 | f64>, pairwise::PairwisePropagation, [LogPartition, Marginals, FactorMarginals, Entropy], "loopy belief propagation; exact on trees"),
-        row!("randomized-bp", PairwiseGraph<f32 | f64>, pairwise::RandomizedMessages, [LogPartition, Marginals, FactorMarginals, Entropy], "belief propagation between a few states per variable, chosen at random and reweighted"),
+        row!("randomized-bp", PairwiseGraph<f32 | f64>, pairwise::RandomizedMessages, [LogPartition, Marginals, FactorMarginals, Entropy], "belief propagation between a few states per variable, chosen at random and reweighted")
+        .divisible(&[Query::LogPartition]),
         row!(
             "bp",
             FactorGraph,
@@ -118,7 +126,8 @@ pub(super) fn table() -> Vec<Row> {
             sampling::ImportanceSampling,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
             "importance sampling from a spanning tree of the model, or uniform"
-        ),
+        )
+        .divisible(&[Query::LogPartition, Query::Marginals, Query::FactorMarginals, Query::Entropy]),
         row!(
             "gibbs",
             FactorGraph,
@@ -146,7 +155,8 @@ pub(super) fn table() -> Vec<Row> {
             quadrature::PublishedQuadrature,
             [LogPartition, Marginals, FactorMarginals],
             "stochastic Clenshaw–Curtis quadrature as published: tuples of factors, a polynomial for exp; for weak models"
-        ),
+        )
+        .divisible(&[Query::LogPartition]),
         row!(
             "oracle",
             SpaceModel,
@@ -167,7 +177,8 @@ pub(super) fn table() -> Vec<Row> {
             space::PerfectSampling,
             [Marginals, FactorMarginals, Entropy, Sample],
             "exact samples by an oracle, coupling from the past or rejection; marginals, gradient and entropy from them within a stated radius"
-        ),
+        )
+        .divisible(&[Query::Marginals, Query::FactorMarginals]),
         row!(
             "importance",
             SpaceModel,
@@ -175,6 +186,7 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition],
             "reweighted uniform samples, until the interval from their known range is narrow enough"
         )
+        .divisible(&[Query::LogPartition])
         .with_target_error(),
         row!(
             "tpa",
@@ -183,6 +195,7 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition],
             "Tootsie Pop algorithm: a Poisson count of temperature steps gives an exact confidence interval"
         )
+        .divisible(&[Query::LogPartition])
         .with_target_error(),
         row!(
             "telescoped",
@@ -191,6 +204,7 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition],
             "one exact sample at each of many temperatures; the median of several such runs"
         )
+        .divisible(&[Query::LogPartition])
         .with_target_error(),
         row!(
             "annealed",
@@ -198,7 +212,8 @@ pub(super) fn table() -> Vec<Row> {
             space::AnnealedSampling,
             [LogPartition, Map],
             "annealed importance sampling by local moves: unbiased; also the best structure seen"
-        ),
+        )
+        .divisible(&[Query::LogPartition]),
         row!(
             "fpras-published",
             SpaceModel,
@@ -206,6 +221,7 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition],
             "the approximation scheme as published, corrected or as printed; for reference"
         )
+        .divisible(&[Query::LogPartition])
         .with_target_error(),
         row!(
             "transfer-matrix",
@@ -234,7 +250,8 @@ pub(super) fn table() -> Vec<Row> {
             cycle::Annealed,
             [LogPartition],
             "annealed importance sampling from independent positions by Gibbs sampling: unbiased"
-        ),
+        )
+        .divisible(&[Query::LogPartition]),
     ]
 }
 

@@ -40,6 +40,16 @@ impl CompensatedSum {
     pub fn value(&self) -> f64 {
         if self.sum.is_finite() { self.sum + self.correction } else { self.sum }
     }
+
+    /// The rounded sum and its correction.
+    pub fn terms(&self) -> (f64, f64) {
+        (self.sum, self.correction)
+    }
+
+    /// The sum with these terms.
+    pub fn of_terms((sum, correction): (f64, f64)) -> Self {
+        CompensatedSum { sum, correction }
+    }
 }
 
 impl FromIterator<f64> for CompensatedSum {

@@ -17,6 +17,7 @@ mod chains;
 mod conditioning;
 mod dependency;
 mod divergences;
+mod division;
 mod evidence;
 mod expectations;
 mod free_rules;

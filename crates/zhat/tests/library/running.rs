@@ -237,38 +237,6 @@ fn randomness_depends_only_on_the_seed() {
     }
 }
 
-#[test]
-fn parts_merged_in_order_equal_one_run() -> Result<()> {
-    let model = dense();
-    let graph = model.get::<FactorGraph>().unwrap();
-    for proposal in [ImportanceProposal::Tree, ImportanceProposal::Uniform] {
-        let method = ImportanceSampling::default().proposal(proposal).samples(3000).replicates(12);
-        let run = Run::default().with_seed(9);
-        let whole = method.log_partition(graph, &run)?;
-        for cuts in [vec![0, 12], vec![0, 1, 12], vec![0, 5, 6, 7, 12], (0..=12).collect()] {
-            let part = |cut: &[usize], threads| {
-                method.run_replicates(graph, cut[0]..cut[1], &run.clone().with_threads(threads))
-            };
-            let mut merged = part(&cuts[..2], 1)?;
-            for (i, cut) in cuts[1..].windows(2).enumerate() {
-                merged = merged.merge(part(cut, 1 + i % 3)?);
-            }
-            let merged = merged.log_partition();
-            assert_eq!((merged.value, &merged.guarantee), (whole.value, &whole.guarantee), "{cuts:?}");
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn a_part_without_replicates_has_no_estimate() {
-    let graph = FactorGraph::new(vec![2, 2]).unwrap();
-    let part = ImportanceSampling::default().run_replicates(&graph, 3..3, &Run::default());
-    if let Ok(z) = part.map(|part| part.log_partition()) {
-        assert_eq!(z.value, f64::NEG_INFINITY);
-    }
-}
-
 /// Calls `then` when a phase reports progress for the first time.
 struct At<F> {
     phase: &'static str,

@@ -43,6 +43,7 @@ use crate::options::{INSIDE_UNIT, Options, Range, options};
 use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::random::{Stream, Streams};
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "annealed";
@@ -355,11 +356,21 @@ impl Annealed {
             }
         };
         let streams = Streams::new(run.seed(), NAME);
-        let mut logarithms = Vec::new();
-        for r in 0..self.replicates {
-            clock.progress(NAME, r as u64, self.replicates as u64);
-            let mut random = streams.block(r as u64);
-            match run.install(|| walk.weight(&levels, &mut random)) {
+        let (mut logarithms, count) = (Vec::new(), self.replicates as u64);
+        let weight = |r: u64| {
+            clock.progress(NAME, r, count);
+            walk.weight(&levels, &mut streams.block(r))
+        };
+        let whole = match run.is_shared(NAME) {
+            true => {
+                let units = Units::new(NAME, count, &[levels.len() as u64]);
+                run.first_units(&units, 0..count, weight, |_, weight| logarithms.push(weight))?;
+                0
+            }
+            false => count,
+        };
+        for r in 0..whole {
+            match run.install(|| weight(r)) {
                 Ok(weight) => logarithms.push(weight),
                 // The number of replicates completed in time does not depend on their values, so the estimate
                 // stays unbiased.
@@ -371,7 +382,7 @@ impl Annealed {
         let least = walk.first.iter().filter(|x| x.is_finite()).fold(0.0f64, |m, x| m.max(-x));
         let size = unary + model.context() as f64 * pairs + least;
         let rounding = model.length() as f64 * rounding_allowance(levels.len() as f64 * 64.0, size);
-        let (value, guarantee) = unbiased(&logarithms, self.confidence, rounding);
+        let (value, guarantee) = unbiased(&logarithms, run.confidence(NAME, self.confidence), rounding);
         if value == f64::NEG_INFINITY {
             return Err(Error::NoAnswer(
                 "every replicate has met a state of weight 0; more levels would help".into(),

@@ -44,6 +44,7 @@ use crate::query::{
 };
 use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 use crate::units;
 
@@ -52,6 +53,8 @@ const NAME: &str = "conditioning";
 const HORIZON: f64 = 3600.0;
 /// Maximum number of cases.
 const CASES: f64 = 1e6;
+/// Groups into which the cases are divided for log Z.
+const GROUPS: u64 = 256;
 /// Number of candidates compared for each variable added to the cutset.
 const CANDIDATES: usize = 8;
 
@@ -164,6 +167,13 @@ impl Conditioning {
     }
 }
 
+/// Groups of cases that agree on the first variables of the cutset.
+struct Groups {
+    /// The number of these variables.
+    depth: usize,
+    count: u64,
+}
+
 /// For each variable, the total number of entries of the tables that contain it.
 fn table_weights(graph: &FactorGraph, order: &Order) -> Vec<f64> {
     let states = graph.cardinalities();
@@ -237,6 +247,36 @@ impl Cases<'_> {
         self.descend(&self.outer.graph, 0, 0, &mut visit)
     }
 
+    /// At least `GROUPS` groups, if there are that many cases.
+    fn groups(&self) -> Groups {
+        let mut groups = Groups { depth: 0, count: 1 };
+        for &v in &self.cutset.variables {
+            if groups.count >= GROUPS {
+                break;
+            }
+            groups.count *= self.outer.graph.cardinalities()[v] as u64;
+            groups.depth += 1;
+        }
+        groups
+    }
+
+    /// ln of the total weight of the cases of a group.
+    fn log_sum(&self, groups: &Groups, group: u64) -> Result<f64> {
+        let (mut rest, mut observed) = (group as usize, Vec::new());
+        for &v in self.cutset.variables[..groups.depth].iter().rev() {
+            let states = self.outer.graph.cardinalities()[v];
+            observed.push((v, rest % states));
+            rest /= states;
+        }
+        let graph = self.outer.graph.condition(&observed)?;
+        let mut logs = Vec::new();
+        self.descend(&graph, groups.depth, group as usize, &mut |case| {
+            logs.push(case.log_value);
+            Ok(())
+        })?;
+        Ok(numeric::log_sum_exp(&logs))
+    }
+
     fn descend(
         &self,
         graph: &FactorGraph,
@@ -306,11 +346,11 @@ impl Forecasts<FactorGraph> for Conditioning {
 impl LogPartition<FactorGraph> for Conditioning {
     fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         Self::answer(graph, Query::LogPartition, run, |cases| {
+            let groups = cases.groups();
+            // One group after the other; elimination itself uses all threads.
+            let units = Units { held: 1, ..Units::new(NAME, groups.count, &[cases.cutset.cases as u64]) };
             let mut logs = Vec::new();
-            cases.for_each(|case| {
-                logs.push(case.log_value);
-                Ok(())
-            })?;
+            run.units(&units, |group| cases.log_sum(&groups, group), |_, log| logs.push(log))?;
             let log_sum = numeric::log_sum_exp(&logs);
             Ok((log_sum > f64::NEG_INFINITY).then_some(cases.outer.constant + log_sum))
         })

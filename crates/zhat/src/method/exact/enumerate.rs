@@ -34,6 +34,7 @@ use crate::query::{
 };
 use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "enumeration";
@@ -314,7 +315,7 @@ impl Enumeration {
         run.require_memory(NAME, Self::bytes(graph, &reduced.graph, query))?;
         let value = run.install(|| {
             let states = States::new(&reduced.graph);
-            let total = Self::total(&states, query, &clock)?.ok_or_else(|| graph.zero_error())?;
+            let total = Self::total(&states, query, run, &clock)?.ok_or_else(|| graph.zero_error())?;
             finish(total, &states, reduced, &clock)
         })?;
         let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 1.0).sum();
@@ -327,7 +328,10 @@ impl Enumeration {
     }
 
     /// Performs both walks. Returns `None` if every state has weight zero.
-    fn total(states: &States<'_>, query: Query, clock: &Clock<'_>) -> Result<Option<Total>> {
+    fn total(states: &States<'_>, query: Query, run: &Run, clock: &Clock<'_>) -> Result<Option<Total>> {
+        if query == Query::LogPartition {
+            return Self::mass(states, run, clock);
+        }
         let bests = states.walk_all("looking for the best state", clock, || Best {
             score: f64::NEG_INFINITY,
             state: Vec::new(),
@@ -372,6 +376,45 @@ impl Enumeration {
         total.mass = total.subtree_masses.iter().copied().collect::<CompensatedSum>().value();
         total.weighted = parts.iter().map(|part| part.weighted.value()).collect::<CompensatedSum>().value();
         Ok(Some(total))
+    }
+
+    /// The same for log Z only, where both walks through a subtree follow each other: a unit of divided work.
+    fn mass(states: &States<'_>, run: &Run, clock: &Clock<'_>) -> Result<Option<Total>> {
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let work = |subtree: u64| {
+            let mut best = Best { score: f64::NEG_INFINITY, state: Vec::new() };
+            states.walk(subtree as usize, clock, &mut best)?;
+            let mut mass = Mass {
+                states,
+                best: best.score,
+                mass: vec![0.0; states.graph.variable_count() + 1],
+                weighted: CompensatedSum::default(),
+                beliefs: None,
+                factors: None,
+            };
+            if best.score > f64::NEG_INFINITY {
+                states.walk(subtree as usize, clock, &mut mass)?;
+            }
+            let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            clock.progress("adding up states", done, states.subtrees as u64);
+            Ok((best.score, mass.mass[0]))
+        };
+        let mut parts = Vec::new();
+        let units = Units::new(NAME, states.subtrees as u64, &[states.prefix as u64]);
+        run.units(&units, work, |_, part: (f64, f64)| parts.push(part))?;
+        let score = parts.iter().map(|part| part.0).fold(f64::NEG_INFINITY, f64::max);
+        if score == f64::NEG_INFINITY {
+            return Ok(None);
+        }
+        let masses = parts.iter().map(|(best, mass)| (best - score).exp() * mass);
+        Ok(Some(Total {
+            best: BestState { state: Vec::new(), score },
+            subtree_masses: Vec::new(),
+            mass: masses.collect::<CompensatedSum>().value(),
+            weighted: 0.0,
+            beliefs: Beliefs::default(),
+            factors: FactorBeliefs::default(),
+        }))
     }
 
     fn bytes(graph: &FactorGraph, reduced: &FactorGraph, query: Query) -> f64 {

@@ -43,7 +43,7 @@ pub(super) use crate::method::cost::quadrature::{PER_TABLE, PER_VARIABLE};
 use crate::method::exact::marginals_along;
 use crate::method::exact::prepare::Prepared;
 use crate::method::messages::BeliefPropagation;
-use crate::method::sampling::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
+use crate::method::sampling::{self, Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
 use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, Options, REPLICATES, Range, SAMPLES, options};
@@ -52,6 +52,7 @@ use crate::query::{
 };
 use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
+use crate::run::share::{Reader, Units, Words};
 use crate::run::{Clock, Run};
 
 pub(super) const NAME: &str = "sccq";
@@ -163,6 +164,18 @@ impl Replicate {
     }
 }
 
+impl sampling::Replicate for Replicate {
+    fn write(&self, words: &mut Vec<u64>) {
+        self.sums.write(words);
+        self.masses.write(words);
+    }
+
+    fn read(&mut self, words: &mut Reader<'_>) -> Option<()> {
+        self.sums = Words::read(words)?;
+        self.masses.read(words)
+    }
+}
+
 /// Finished replicates.
 struct Drawn {
     replicates: Vec<Replicate>,
@@ -201,7 +214,14 @@ impl StochasticQuadrature {
         }
     }
 
-    fn draw(&self, chosen: &Chosen, free: &FactorGraph, query: Query, run: &Run, clock: &Clock<'_>) -> Drawn {
+    fn draw(
+        &self,
+        chosen: &Chosen,
+        free: &FactorGraph,
+        query: Query,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<Drawn> {
         let Chosen { source, plan, samples } = chosen;
         let streams = Streams::new(run.seed(), "quadrature");
         let target = samples.div_ceil(self.replicates as u64);
@@ -221,10 +241,17 @@ impl StochasticQuadrature {
             let count = each as f64 * replicates.len() as f64;
             plan.interval(&totals(replicates), count, &logs, &source.known, delta)
         };
+        let draw = |replicate: &mut Replicate| replicate.draw(source, plan, free);
+        if run.is_shared(NAME) {
+            let units = Units::new(NAME, self.replicates as u64, &[target, source.log_normaliser.to_bits()]);
+            rounds = Rounds::shared(&units, target, (run, clock), make, draw)?;
+            stopped_early = rounds.replicates.len() < self.replicates;
+            interval = at(&rounds.replicates, target, run.risk(NAME, (1.0 - EARLY) * delta));
+        }
         while rounds.samples_each < target {
             let next = (1u64 << checkpoint.min(62)).min(target);
             let round = (next - rounds.samples_each).min(longest);
-            if !rounds.advance(round, clock, make, |replicate| replicate.draw(source, plan, free)) {
+            if !rounds.advance(round, clock, make, draw) {
                 stopped_early = true;
                 break;
             }
@@ -249,7 +276,7 @@ impl StochasticQuadrature {
         };
         let (value, relative_std_error) =
             plan.value(&totals(&replicates), samples as f64).unwrap_or((plain, spread));
-        Drawn { replicates, samples, stopped_early, value, relative_std_error, interval }
+        Ok(Drawn { replicates, samples, stopped_early, value, relative_std_error, interval })
     }
 
     fn bytes(&self, graph: &FactorGraph, query: Query, run: &Run) -> f64 {
@@ -396,7 +423,7 @@ impl LogPartition<FactorGraph> for StochasticQuadrature {
                 let guarantee = Guarantee::bounds(offset, offset, 1.0, rounding);
                 return Ok(Answer { value: offset, guarantee, diagnostics });
             }
-            let drawn = self.draw(chosen, free, Query::LogPartition, run, &clock);
+            let drawn = self.draw(chosen, free, Query::LogPartition, run, &clock)?;
             let mut diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
             diagnostics.rounding = rounding;
             let (low, high) = drawn.interval;
@@ -418,7 +445,7 @@ impl Marginals<FactorGraph> for StochasticQuadrature {
                 diagnostics.rounding = rounding(graph);
                 return Ok(Answer::exact(reduced.expand_beliefs(graph, &beliefs), diagnostics));
             }
-            let drawn = self.draw(chosen, free, Query::Marginals, run, &clock);
+            let drawn = self.draw(chosen, free, Query::Marginals, run, &clock)?;
             let beliefs = Self::masses(&drawn, free, Query::Marginals)?.into_beliefs();
             let diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
             Ok(Answer { value: reduced.expand_beliefs(graph, &beliefs), guarantee: ratio(), diagnostics })
@@ -440,7 +467,7 @@ impl FactorMarginals<FactorGraph> for StochasticQuadrature {
                 diagnostics.rounding = rounding(graph);
                 return Ok(Answer::exact(reduced.expand_factor_beliefs(graph, &beliefs), diagnostics));
             }
-            let drawn = self.draw(chosen, free, Query::FactorMarginals, run, &clock);
+            let drawn = self.draw(chosen, free, Query::FactorMarginals, run, &clock)?;
             let beliefs = Self::masses(&drawn, free, Query::FactorMarginals)?.into_factor_beliefs();
             let diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
             Ok(Answer {

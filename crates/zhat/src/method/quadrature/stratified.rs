@@ -24,6 +24,7 @@ use crate::model::{FactorGraph, table};
 use crate::query::DEFAULT_HORIZON;
 use crate::query::Query;
 use crate::random::{Stream, Streams};
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 use crate::units;
 
@@ -33,6 +34,8 @@ const ERROR: f64 = 1e-4;
 const PAIRS: f64 = 2e7;
 /// Tuples per replicate between two checks of the clock.
 const ROUND: u64 = 4096;
+/// The purpose of the random numbers.
+const STREAMS: &str = "quadrature strata";
 
 /// Cliques to be drawn with probability proportional to a_c.
 struct Tuples {
@@ -263,9 +266,17 @@ pub(super) fn log_partition(
     let mut drawn = 0;
     let (mut value, mut low, mut high, mut variance) = (known, known, known, 0.0);
     let mut stopped_early = false;
+    let shared = match run.is_shared(NAME) {
+        true => Some(shared_sums(&tuples, &strata, options.replicates, run, clock)?),
+        false => None,
+    };
     run.install(|| {
         for (s, stratum) in strata.iter().enumerate() {
-            let Some(moments) = sample(&tuples, stratum, s, options.replicates, run, clock) else {
+            let sums = match &shared {
+                Some(shared) => Some(shared[s * options.replicates..][..options.replicates].to_vec()),
+                None => sample(&tuples, stratum, s, options.replicates, run, clock),
+            };
+            let Some(moments) = sums.map(|sums| moments(stratum, &sums)) else {
                 stopped_early = true;
                 break;
             };
@@ -298,7 +309,7 @@ pub(super) fn log_partition(
     Ok(Answer { value: offset + value.ln(), guarantee, diagnostics })
 }
 
-/// Draws the tuples of one length; `None` if the time limit is reached.
+/// The sums of the tuples of one length, one for each replicate; `None` if the time limit is reached.
 fn sample(
     tuples: &Tuples,
     stratum: &Stratum,
@@ -306,37 +317,63 @@ fn sample(
     replicates: usize,
     run: &Run,
     clock: &Clock<'_>,
-) -> Option<Moments> {
-    let streams = Streams::new(run.seed(), "quadrature strata");
-    let draw = |r: usize| {
-        let mut random = streams.block((number * replicates + r) as u64);
-        let mut stamps = vec![(0u32, 0u32); tuples.cardinalities.len()];
-        let (mut sum, mut squares, mut now) = (0.0, 0.0, 0u32);
-        for at in 0..stratum.each {
-            if at % ROUND == 0 && clock.must_stop() {
-                return None;
-            }
-            now = now.wrapping_add(1);
-            if now == 0 {
-                stamps.fill((0, 0));
-                now = 1;
-            }
-            // Maps [−1, 1] to [0, 1].
-            let x = 0.5 + 0.5 * tuples.product(stratum.length, &mut random, &mut stamps, now);
-            sum += x;
-            squares += (x - 0.5) * (x - 0.5);
-        }
-        Some((sum, squares))
+) -> Option<Vec<(f64, f64)>> {
+    let streams = Streams::new(run.seed(), STREAMS);
+    let draw =
+        |r: usize| replicate(tuples, stratum, &mut streams.block((number * replicates + r) as u64), clock);
+    (0..replicates).into_par_iter().map(draw).collect()
+}
+
+/// The same for all lengths in a divided run, where a unit is a replicate of a length.
+fn shared_sums(
+    tuples: &Tuples,
+    strata: &[Stratum],
+    replicates: usize,
+    run: &Run,
+    clock: &Clock<'_>,
+) -> Result<Vec<(f64, f64)>> {
+    let streams = Streams::new(run.seed(), STREAMS);
+    let units = Units::new(NAME, (strata.len() * replicates) as u64, &[strata.len() as u64]);
+    let work = |unit: u64| {
+        let stratum = &strata[unit as usize / replicates];
+        let found = replicate(tuples, stratum, &mut streams.block(unit), clock);
+        found.ok_or_else(|| clock.check().err().unwrap_or(Error::Interrupted))
     };
-    let sums: Vec<Option<(f64, f64)>> = (0..replicates).into_par_iter().map(draw).collect();
-    let mut total = (0.0, 0.0);
-    for own in sums {
-        let (sum, squares) = own?;
-        total = (total.0 + sum, total.1 + squares);
+    let mut sums = Vec::new();
+    run.units(&units, work, |_, own| sums.push(own))?;
+    Ok(sums)
+}
+
+/// Σ x and Σ (x − ½)² of the tuples of one replicate, mapped to [0, 1]; `None` if the time limit is reached.
+fn replicate(
+    tuples: &Tuples,
+    stratum: &Stratum,
+    random: &mut Stream,
+    clock: &Clock<'_>,
+) -> Option<(f64, f64)> {
+    let mut stamps = vec![(0u32, 0u32); tuples.cardinalities.len()];
+    let (mut sum, mut squares, mut now) = (0.0, 0.0, 0u32);
+    for at in 0..stratum.each {
+        if at % ROUND == 0 && clock.must_stop() {
+            return None;
+        }
+        now = now.wrapping_add(1);
+        if now == 0 {
+            stamps.fill((0, 0));
+            now = 1;
+        }
+        let x = 0.5 + 0.5 * tuples.product(stratum.length, random, &mut stamps, now);
+        sum += x;
+        squares += (x - 0.5) * (x - 0.5);
     }
-    let count = stratum.each as f64 * replicates as f64;
+    Some((sum, squares))
+}
+
+fn moments(stratum: &Stratum, sums: &[(f64, f64)]) -> Moments {
+    let total = sums.iter().fold((0.0, 0.0), |total, own| (total.0 + own.0, total.1 + own.1));
+    let count = stratum.each as f64 * sums.len() as f64;
     let mean = total.0 / count;
     let off = mean - 0.5;
     let variance = (total.1 - count * off * off + 1e-14 * total.1).max(0.0) / (count - 1.0).max(1.0);
-    Some(Moments { count, mean, variance })
+    Moments { count, mean, variance }
 }

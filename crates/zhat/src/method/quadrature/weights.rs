@@ -15,6 +15,7 @@
 use crate::answer::Guarantee;
 use crate::method::bounds::minibucket::Moments;
 use crate::method::sampling::unbiased;
+use crate::run::share::{Reader, Words};
 
 /// Maximum of ln B, so that squares do not overflow.
 const LARGEST: f64 = 300.0;
@@ -79,6 +80,17 @@ pub(super) struct Sums {
     low: (f64, f64),
     high: (f64, f64),
     value: (f64, f64),
+}
+
+impl Words for Sums {
+    fn write(&self, words: &mut Vec<u64>) {
+        (self.low, (self.high, self.value)).write(words);
+    }
+
+    fn read(words: &mut Reader<'_>) -> Option<Self> {
+        let (low, (high, value)) = Words::read(words)?;
+        Some(Sums { low, high, value })
+    }
 }
 
 impl std::ops::AddAssign for Sums {

@@ -22,8 +22,6 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 use super::proposal::{ImportanceProposal, Sampler};
@@ -33,6 +31,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
 use crate::method::cost::importance::{SECONDS_PER_FACTOR, SECONDS_PER_VARIABLE};
 use crate::method::exact::prepare::Reduced;
+use crate::method::sampling;
 use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{INSIDE_UNIT, Options, REPLICATES, SAMPLES, options};
@@ -42,6 +41,7 @@ use crate::query::{
 };
 use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
+use crate::run::share::{Reader, Units};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "importance";
@@ -81,42 +81,6 @@ impl Default for ImportanceSampling {
     }
 }
 
-/// The estimates of some replicates: small and serialisable. Merging them in order gives the same result as
-/// one run with all replicates.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Partial {
-    /// log Ẑᵣ for each replicate.
-    pub log_estimates: Vec<f64>,
-    /// Number of samples per replicate.
-    pub samples_each: u64,
-    /// Bound on the rounding error of each estimate.
-    pub rounding: f64,
-    confidence: f64,
-}
-
-impl Partial {
-    /// Merges another partial result, whose replicates come after these.
-    pub fn merge(mut self, next: Partial) -> Partial {
-        self.log_estimates.extend(next.log_estimates);
-        self.samples_each = self.samples_each.min(next.samples_each);
-        self
-    }
-
-    /// log Ẑ and its guarantee.
-    pub fn log_partition(&self) -> Estimate {
-        let (value, guarantee) = unbiased(&self.log_estimates, self.confidence, self.rounding);
-        let mut diagnostics = Diagnostics::new(NAME)
-            .note("samples", self.samples_each * self.log_estimates.len() as u64)
-            .note("replicates", self.log_estimates.len());
-        if value == f64::NEG_INFINITY {
-            let note = "every sample had weight 0: that does not show that Z is 0, only that this proposal misses it";
-            diagnostics = diagnostics.note("warning", note);
-        }
-        diagnostics.rounding = self.rounding;
-        Answer { value, guarantee, diagnostics }
-    }
-}
-
 /// One replicate: its sums, and the best state it has seen.
 struct Replicate {
     random: Stream,
@@ -140,6 +104,16 @@ impl Replicate {
                 self.best = Some(BestState { state: self.state.clone(), score });
             }
         }
+    }
+}
+
+impl sampling::Replicate for Replicate {
+    fn write(&self, words: &mut Vec<u64>) {
+        self.masses.write(words);
+    }
+
+    fn read(&mut self, words: &mut Reader<'_>) -> Option<()> {
+        self.masses.read(words)
     }
 }
 
@@ -179,14 +153,7 @@ impl ImportanceSampling {
             + samples
     }
 
-    fn draw(
-        &self,
-        graph: &FactorGraph,
-        replicates: Range<usize>,
-        query: Query,
-        run: &Run,
-        clock: &Clock<'_>,
-    ) -> Result<Drawn> {
+    fn draw(&self, graph: &FactorGraph, query: Query, run: &Run, clock: &Clock<'_>) -> Result<Drawn> {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query))?;
         // The first samples must be completed, because there is no result before them.
@@ -200,14 +167,17 @@ impl ImportanceSampling {
             let free = &reduced.graph;
             let sampler = Sampler::new(self.proposal, free, &early)?;
             let longest = (ROUND / (free.variable_count() + free.factor_count() + 1)).clamp(1, 256) as u64;
-            let (first, mut stopped_early) = (replicates.start, false);
-            let mut rounds = Rounds::new(replicates.len());
-            let make = |r: usize| Replicate::new(streams.block((first + r) as u64), free, query);
+            let (mut rounds, mut stopped_early) = (Rounds::new(self.replicates), false);
+            let make = |r: usize| Replicate::new(streams.block(r as u64), free, query);
+            let draw = |replicate: &mut Replicate| replicate.draw(&sampler, free, query);
+            if run.is_shared(NAME) {
+                let units = Units::new(NAME, self.replicates as u64, &[target]);
+                rounds = Rounds::shared(&units, target, (run, &early), make, draw)?;
+            }
             while rounds.samples_each < target && !stopped_early {
                 // The first round is short, because there is no result before it.
                 let round = if rounds.samples_each == 0 { 1 } else { longest };
                 let round = round.min(target - rounds.samples_each);
-                let draw = |replicate: &mut Replicate| replicate.draw(&sampler, free, query);
                 stopped_early = !rounds.advance(round, clock, make, draw);
                 clock.progress("drawing samples", rounds.samples_each, target);
             }
@@ -223,40 +193,21 @@ impl ImportanceSampling {
         })
     }
 
-    /// Runs only the replicates in `range`. Merging the parts in order gives a bitwise identical result to
-    /// the whole run.
-    ///
-    /// # Errors
-    /// If an option is out of range, Z = 0 is detected, the memory budget is too small, or the run is
-    /// cancelled or out of time before the first sample.
-    ///
-    /// ```
-    /// use zhat::{LogPartition, Run};
-    /// use zhat::model::generate::{self, GraphShape};
-    /// use zhat::sampling::ImportanceSampling;
-    /// let model = generate::random(&GraphShape { variables: 8, factors: 10, ..Default::default() }, 1)?;
-    /// let (method, run) = (ImportanceSampling::default().samples(640), Run::default());
-    /// let parts = method.run_replicates(&model, 0..20, &run)?.merge(method.run_replicates(&model, 20..32, &run)?);
-    /// assert_eq!(parts.log_partition().value, method.log_partition(&model, &run)?.value);
-    /// # Ok::<(), zhat::Error>(())
-    /// ```
-    pub fn run_replicates(&self, graph: &FactorGraph, range: Range<usize>, run: &Run) -> Result<Partial> {
-        let drawn = self.draw(graph, range, Query::LogPartition, run, &run.start(NAME))?;
-        Ok(self.partial(&drawn))
-    }
-
-    fn partial(&self, drawn: &Drawn) -> Partial {
+    /// log Ẑ and its guarantee.
+    fn estimate(&self, drawn: &Drawn, run: &Run) -> Estimate {
         let offset = drawn.reduced.constant - (drawn.samples_each as f64).ln();
-        Partial {
-            log_estimates: drawn
-                .replicates
-                .iter()
-                .map(|replicate| offset + replicate.masses.log_sum())
-                .collect(),
-            samples_each: drawn.samples_each,
-            rounding: drawn.rounding,
-            confidence: self.confidence,
+        let replicates = &drawn.replicates;
+        let logs: Vec<f64> = replicates.iter().map(|replicate| offset + replicate.masses.log_sum()).collect();
+        let (value, guarantee) = unbiased(&logs, run.confidence(NAME, self.confidence), drawn.rounding);
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("samples", drawn.samples_each * logs.len() as u64)
+            .note("replicates", logs.len());
+        if value == f64::NEG_INFINITY {
+            let note = "every sample had weight 0: that does not show that Z is 0, only that this proposal misses it";
+            diagnostics = diagnostics.note("warning", note);
         }
+        diagnostics.rounding = drawn.rounding;
+        Answer { value, guarantee, diagnostics }
     }
 
     /// Draws all replicates and calls `finish` with them for the value and guarantee.
@@ -268,8 +219,8 @@ impl ImportanceSampling {
         finish: impl FnOnce(&Drawn, &Estimate) -> Result<(T, Guarantee)>,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        let drawn = self.draw(graph, 0..self.replicates, query, run, &clock)?;
-        let estimate = self.partial(&drawn).log_partition();
+        let drawn = self.draw(graph, query, run, &clock)?;
+        let estimate = self.estimate(&drawn, run);
         let (value, guarantee) = finish(&drawn, &estimate)?;
         let mut diagnostics = estimate.diagnostics;
         diagnostics.seconds = clock.seconds();

@@ -7,10 +7,23 @@
 
 use crate::numeric::parallel::prelude::*;
 
-use crate::run::Clock;
+use crate::error::{Error, Result};
+use crate::run::share::{Reader, Units};
+use crate::run::{Clock, Run};
 
 /// Number of replicates between checks of the clock; at least the usual number of replicates.
 const GROUP: usize = 64;
+/// Number of samples between checks of the clock within a replicate of a divided run.
+const CHECK_EVERY: u64 = 256;
+
+/// A replicate whose sums can be taken to another process as 64-bit words.
+pub(crate) trait Replicate {
+    /// Appends its sums.
+    fn write(&self, words: &mut Vec<u64>);
+
+    /// Replaces its sums; `None` if there are too few words.
+    fn read(&mut self, words: &mut Reader<'_>) -> Option<()>;
+}
 
 /// Replicates that have all drawn the same number of samples.
 pub(crate) struct Rounds<R> {
@@ -70,6 +83,41 @@ impl<R: Send> Rounds<R> {
             self.replicates.drain(..done);
         }
         finished
+    }
+
+    /// The complete replicates of a run that has a share of the work of `units.method`: a unit is a replicate.
+    pub fn shared(
+        units: &Units,
+        samples_each: u64,
+        (run, clock): (&Run, &Clock<'_>),
+        make: impl Fn(usize) -> R + Sync,
+        draw: impl Fn(&mut R) + Sync,
+    ) -> Result<Self>
+    where
+        R: Replicate,
+    {
+        let work = |unit: u64| {
+            let mut replicate = make(unit as usize);
+            for sample in 0..samples_each {
+                if sample % CHECK_EVERY == 0 {
+                    clock.check()?;
+                }
+                draw(&mut replicate);
+            }
+            let mut words = Vec::new();
+            replicate.write(&mut words);
+            Ok(words)
+        };
+        let (mut replicates, mut damaged) = (Vec::new(), false);
+        run.first_units(units, 0..units.count, work, |unit, words: Vec<u64>| {
+            let (mut replicate, mut words) = (make(unit as usize), Reader::new(&words));
+            damaged |= replicate.read(&mut words).is_none() || !words.is_empty();
+            replicates.push(replicate);
+        })?;
+        if damaged {
+            return Err(Error::argument("parts", "the results of a part are damaged"));
+        }
+        Ok(Rounds { wanted: units.count as usize, replicates, samples_each })
     }
 
     /// Total number of samples.

@@ -14,6 +14,7 @@ use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs, Law, Query, Samples};
 use crate::random::{Stream, Streams};
 use crate::run::Clock;
+use crate::run::share::{Reader, Words};
 
 /// Number of weighted samples that share one random stream.
 const BLOCK: usize = 256;
@@ -99,6 +100,23 @@ impl Masses {
             masses.iter_mut().for_each(|mass| *mass *= factor);
         }
         self.shift = shift;
+    }
+
+    /// Appends the sums as words.
+    pub fn write(&self, words: &mut Vec<u64>) {
+        (self.shift, (self.sum, (self.squares, self.scores))).write(words);
+        for masses in [self.beliefs.as_slice(), self.factors.as_slice()] {
+            masses.iter().for_each(|mass| mass.write(words));
+        }
+    }
+
+    /// Replaces the sums by those written; `None` if there are too few words.
+    pub fn read(&mut self, words: &mut Reader<'_>) -> Option<()> {
+        (self.shift, (self.sum, (self.squares, self.scores))) = Words::read(words)?;
+        for masses in [self.beliefs.as_mut_slice(), self.factors.as_mut_slice()] {
+            masses.iter_mut().try_for_each(|mass| Words::read(words).map(|own| *mass = own))?;
+        }
+        Some(())
     }
 
     /// log Σ weights.

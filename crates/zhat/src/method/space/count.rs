@@ -10,7 +10,6 @@
 //! Time: k/p samples from the enclosing space, with k about (z/ε)². Each block of a fixed number of hits has
 //! its own random stream.
 
-use super::draws::in_order;
 use super::estimate::schedule::{chernoff_interval, poisson_interval};
 use super::{ROUND, Space};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
@@ -162,7 +161,7 @@ pub(super) fn estimate(
             Ok(part)
         };
         let (mut sum, mut draws) = (0.0, 0u64);
-        in_order(0..blocks, run, work, |_, part: (f64, u64)| {
+        run.in_order(0..blocks, work, |_, part: (f64, u64)| {
             sum += part.0;
             draws += part.1;
         })?;

@@ -43,25 +43,3 @@ pub(crate) fn samples(
     }
     Ok(Samples::new(count, width, states, law))
 }
-
-/// Number of blocks whose results are held at a time.
-const GROUP: u64 = 1 << 10;
-
-/// Runs blocks of work in the threads of the run and passes their results on in order, regardless of the
-/// number of blocks and threads.
-pub(crate) fn in_order<T: Send>(
-    blocks: std::ops::Range<u64>,
-    run: &Run,
-    work: impl Fn(u64) -> Result<T> + Sync,
-    mut take: impl FnMut(u64, T),
-) -> Result<()> {
-    let mut next = blocks.start;
-    while next < blocks.end {
-        let group = next..blocks.end.min(next.saturating_add(GROUP));
-        let parts: Vec<T> =
-            run.install(|| group.clone().into_par_iter().map(&work).collect::<Result<_>>())?;
-        group.clone().zip(parts).for_each(|(block, part)| take(block, part));
-        next = group.end;
-    }
-    Ok(())
-}

@@ -36,7 +36,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
 use crate::method::cost::mini_bucket_sampling::{PER_NODE, PER_TABLE};
 use crate::method::exact::prepare::Prepared;
-use crate::method::sampling::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
+use crate::method::sampling::{self, Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
 use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, ITERATIONS, Options, REPLICATES, SAMPLES, options};
@@ -45,6 +45,7 @@ use crate::query::{
 };
 use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
+use crate::run::share::{Reader, Units};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "wmb-is";
@@ -110,6 +111,16 @@ impl Replicate {
     fn draw(&mut self, proposal: &Proposal<'_>, free: &FactorGraph) {
         let log_weight = proposal.draw(&mut self.random, &mut self.state, &mut self.scratch);
         self.masses.add(log_weight, free, &self.state);
+    }
+}
+
+impl sampling::Replicate for Replicate {
+    fn write(&self, words: &mut Vec<u64>) {
+        self.masses.write(words);
+    }
+
+    fn read(&mut self, words: &mut Reader<'_>) -> Option<()> {
+        self.masses.read(words)
     }
 }
 
@@ -204,7 +215,7 @@ impl WeightedMiniBucketSampling {
         log_range: f64,
         run: &Run,
         clock: &Clock<'_>,
-    ) -> Drawn {
+    ) -> Result<Drawn> {
         let streams = Streams::new(run.seed(), "mini-bucket sampling");
         let target = self.samples.div_ceil(self.replicates as u64);
         let make = |r: usize| Replicate::new(streams.block(r as u64), free, query);
@@ -213,10 +224,18 @@ impl WeightedMiniBucketSampling {
         let (mut rounds, mut stopped_early) = (Rounds::new(self.replicates), false);
         let mut interval = Interval { low: f64::NEG_INFINITY, high: log_range };
         let mut checkpoint = 0u32;
+        let draw = |replicate: &mut Replicate| replicate.draw(proposal, free);
+        if run.is_shared(NAME) {
+            let units = Units::new(NAME, self.replicates as u64, &[target, log_range.to_bits()]);
+            rounds = Rounds::shared(&units, target, (run, clock), make, draw)?;
+            stopped_early = rounds.replicates.len() < self.replicates;
+            let risk = run.risk(NAME, (1.0 - EARLY) * delta);
+            interval = self.interval(&rounds.replicates, target, log_range, risk);
+        }
         while rounds.samples_each < target {
             let next = (1u64 << checkpoint.min(62)).min(target);
             let round = (next - rounds.samples_each).min(longest);
-            if !rounds.advance(round, clock, make, |replicate| replicate.draw(proposal, free)) {
+            if !rounds.advance(round, clock, make, draw) {
                 stopped_early = true;
                 break;
             }
@@ -234,7 +253,7 @@ impl WeightedMiniBucketSampling {
         let Rounds { replicates, samples_each, .. } = rounds;
         let logs = log_means(&replicates, samples_each);
         let value = numeric::log_sum_exp(&logs) - (logs.len() as f64).ln();
-        Drawn { replicates, samples, stopped_early, value, interval }
+        Ok(Drawn { replicates, samples, stopped_early, value, interval })
     }
 
     /// The interval from the samples so far, with error probability δ.
@@ -340,7 +359,7 @@ impl LogPartition<FactorGraph> for WeightedMiniBucketSampling {
                     return Ok(Answer { value: high - rounding, guarantee, diagnostics });
                 }
                 let range = tightened.high + rounding - offset;
-                let drawn = self.draw(proposal, free, Query::LogPartition, range, run, &clock);
+                let drawn = self.draw(proposal, free, Query::LogPartition, range, run, &clock)?;
                 let samples = drawn.samples;
                 let mut diagnostics = self.diagnostics(tightened, samples, &clock);
                 diagnostics.stopped_early = drawn.stopped_early;
@@ -370,7 +389,7 @@ impl WeightedMiniBucketSampling {
         self.propose(graph, query, run, |proposal, prepared, tightened| {
             let (free, offset) = (&prepared.reduced.graph, prepared.reduced.constant);
             let range = tightened.high + tightened.rounding - offset;
-            let drawn = self.draw(proposal, free, query, range, run, &clock);
+            let drawn = self.draw(proposal, free, query, range, run, &clock)?;
             let masses = together(drawn.replicates.iter().map(|replicate| &replicate.masses), free, query)?;
             let samples = drawn.samples;
             let mut diagnostics = self.diagnostics(tightened, samples, &clock);

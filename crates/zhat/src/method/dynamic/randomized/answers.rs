@@ -48,11 +48,12 @@ impl RandomizedForward {
     }
 
     /// The guarantee for log Ẑ, one per sequence.
-    fn promise(&self, choice: &StateChoice, batch: usize, rounding: f64) -> Guarantee {
+    fn promise(&self, choice: &StateChoice, confidence: f64, rounding: f64) -> Guarantee {
         if !self.is_unbiased() {
             return biased();
         }
-        let one = |b: usize| unbiased(choice.log_estimates(b), self.confidence, rounding).1;
+        let batch = choice.batch();
+        let one = |b: usize| unbiased(choice.log_estimates(b), confidence, rounding).1;
         Guarantee::each((0..batch).map(one).collect())
     }
 
@@ -138,7 +139,8 @@ fn rounding<M: SequenceModel>(model: &M, choice: &StateChoice) -> f64 {
 impl<M: SequenceModel> LogPartition<M> for RandomizedForward {
     fn log_partition(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.answer(model, Query::LogPartition, run, |choice, rounding, _| {
-            Ok((choice.log_partition(), self.promise(choice, choice.batch(), rounding)))
+            let confidence = run.confidence(NAME, self.confidence);
+            Ok((choice.log_partition(), self.promise(choice, confidence, rounding)))
         })
     }
 }
@@ -183,7 +185,7 @@ impl<M: SequenceModel> Sample<M> for RandomizedForward {
         self.answer(model, Query::Sample(count), run, |choice, rounding, clock| {
             let (samples, log_weights) = draw(model, choice, count, run, clock)?;
             let value = PathSamples { samples, log_weights: Some(log_weights) };
-            Ok((value, self.promise(choice, choice.batch(), rounding)))
+            Ok((value, self.promise(choice, self.confidence, rounding)))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The randomized forward algorithm: options, choice of states and estimates.
 
+use std::ops;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::numeric::parallel::prelude::*;
@@ -18,6 +19,7 @@ use crate::options::{ABOVE_ZERO, COUNT, INSIDE_UNIT, Options, Range, options};
 use crate::query::Forecasts;
 use crate::query::Query;
 use crate::random::Streams;
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 
 pub(crate) const NAME: &str = "randomized";
@@ -275,7 +277,7 @@ impl RandomizedForward {
             let draws = Draws {
                 sequences: &sequences,
                 count,
-                replicates: self.replicates_for(),
+                replicates: 0..self.replicates_for(),
                 purpose: Purpose::Answer,
             };
             self.each_support(&proposals, draws, run, &clock, |_, support| Ok(support))
@@ -296,13 +298,29 @@ impl RandomizedForward {
         clock: &Clock<'_>,
     ) -> Result<StateChoice> {
         let quiet = clock.quiet();
-        let draws = Draws { sequences, count, replicates, purpose };
-        let results: Vec<Vec<Estimated>> =
+        let estimated = |replicates: ops::Range<usize>| {
+            let draws = Draws { sequences, count, replicates, purpose };
             self.each_support(proposals, draws, run, clock, |b, support| {
                 let log = Restriction::new(model, b, &support).log_partition(&quiet)?;
                 let largest = support.largest_log_weight();
                 Ok((if keep { support } else { Support::default() }, log, largest))
-            })?;
+            })
+        };
+        let results: Vec<Vec<Estimated>> = match purpose {
+            Purpose::Answer if run.is_shared(NAME) => {
+                // A unit is a replicate of all sequences.
+                let units = Units::new(NAME, replicates as u64, &[count as u64, sequences.len() as u64]);
+                let rows = run.ranged(&units, |range| {
+                    let range = range.start as usize..range.end as usize;
+                    let found: Vec<Vec<Estimated>> = estimated(range.clone())?;
+                    let row = |r: usize| found.iter().map(|own| (own[r].1, own[r].2)).collect();
+                    Ok((0..range.len()).map(row).collect::<Vec<Vec<(f64, f64)>>>())
+                })?;
+                let of = |b: usize| rows.iter().map(move |row| (Support::default(), row[b].0, row[b].1));
+                (0..sequences.len()).map(|b| of(b).collect()).collect()
+            }
+            _ => estimated(0..replicates)?,
+        };
         let log_estimates = results.iter().map(|row| row.iter().map(|pair| pair.1).collect()).collect();
         let largest_log_weight = results.iter().flatten().map(|one| one.2).fold(0.0, f64::max);
         let supports = results.into_iter().map(|row| row.into_iter().map(|pair| pair.0).collect()).collect();
@@ -325,7 +343,7 @@ impl RandomizedForward {
         };
         let (ahead, back) = (Streams::new(run.seed(), ahead), Streams::new(run.seed(), back));
         let rule = self.rule(count);
-        let (total, done) = (sequences.len().saturating_mul(replicates), AtomicUsize::new(0));
+        let (total, done) = (sequences.len().saturating_mul(replicates.len()), AtomicUsize::new(0));
         let phase = if purpose == Purpose::Pilot { "pilot replicates" } else { "replicates" };
         // No progress is reported within one replicate.
         let quiet = clock.quiet();
@@ -338,7 +356,7 @@ impl RandomizedForward {
                 clock.step(phase, done.fetch_add(1, Ordering::Relaxed), total)?;
                 use_support(b, proposals.support(b, replicate, &guide, rule, &ahead, &quiet)?)
             };
-            (0..replicates).into_par_iter().map(of_replicate).collect()
+            replicates.clone().into_par_iter().map(of_replicate).collect()
         };
         let mut results = Vec::with_capacity(sequences.len());
         // In groups, so that at most one set of backward messages per thread is in memory.
@@ -354,7 +372,7 @@ impl RandomizedForward {
 struct Draws<'a> {
     sequences: &'a [usize],
     count: usize,
-    replicates: usize,
+    replicates: ops::Range<usize>,
     purpose: Purpose,
 }
 

@@ -19,6 +19,7 @@ use crate::options::{COUNT, DAMPING, FROM_ZERO, INSIDE_UNIT, Options, Range, opt
 use crate::query::{Entropy, FactorMarginals, LogPartition, Marginals, Query};
 use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 
 const ALL: &str = "bp";
@@ -111,9 +112,19 @@ pub(super) struct Settled<F> {
     pub messages: Messages<F>,
     pub rest: Rest,
     pub log_partition: f64,
+    /// The largest |log weight| of a chosen state.
+    largest: f64,
 }
 
 impl<F: Real> Settled<F> {
+    /// Only an estimate of log Z and its largest |log weight|: for a choice without states, or from the records
+    /// of another process.
+    fn without_states(graph: &PairwiseGraph<F>, rest: Rest, (log_partition, largest): (f64, f64)) -> Self {
+        let chosen = vec![Chosen::default(); graph.variables()];
+        let messages = Network::restricted(graph, &chosen).silence();
+        Settled { chosen: Some(chosen), messages, rest, log_partition, largest }
+    }
+
     pub fn network<'a>(&'a self, graph: &'a PairwiseGraph<F>, clock: &Clock<'_>) -> Result<Network<'a, F>> {
         match &self.chosen {
             None => Network::new(graph, clock),
@@ -221,7 +232,7 @@ impl PairwisePropagation {
         let network = Network::new(graph, clock)?;
         let (messages, rest) = network.settle(self.damping, self.tolerance, self.iterations, clock)?;
         let log_partition = network.log_partition(&messages);
-        Ok(Settled { chosen: None, messages, rest, log_partition })
+        Ok(Settled { chosen: None, messages, rest, log_partition, largest: 0.0 })
     }
 
     fn answer<F: Real, T: Send>(
@@ -276,29 +287,36 @@ impl RandomizedMessages {
         let (replicates, done) = (self.distinct_replicates(), AtomicUsize::new(0));
         // Progress of the messages within a replicate is not reported.
         let quiet = clock.quiet();
-        let replicate = |r: usize| {
+        let replicate = |r: usize| -> Result<Settled<F>> {
             clock.step("replicates", done.fetch_add(1, Ordering::Relaxed), replicates)?;
             let clock = &quiet;
             let chosen = proposals.choose(rule, &streams, r, clock)?;
             let impossible = chosen.iter().any(|chosen| chosen.states.is_empty());
             if impossible {
-                let chosen = vec![Chosen::default(); chosen.len()];
-                let messages = Network::restricted(graph, &chosen).silence();
                 let rest = Rest { sweeps: 0, change: 0.0 };
-                return Ok(Settled {
-                    chosen: Some(chosen),
-                    messages,
-                    rest,
-                    log_partition: f64::NEG_INFINITY,
-                });
+                return Ok(Settled::without_states(graph, rest, (f64::NEG_INFINITY, 0.0)));
             }
             let network = Network::restricted(graph, &chosen);
             let (messages, rest) = network.settle(self.damping, self.tolerance, self.iterations, clock)?;
             let log_partition = network.log_partition(&messages);
             drop(network);
-            Ok(Settled { chosen: Some(chosen), messages, rest, log_partition })
+            let weights = chosen.iter().flat_map(|chosen| &chosen.log_weights);
+            let largest = weights.filter(|w| w.is_finite()).fold(0.0, |a, w| f64::max(a, w.abs()));
+            Ok(Settled { chosen: Some(chosen), messages, rest, log_partition, largest })
         };
-        (0..replicates).into_par_iter().map(replicate).collect()
+        if !run.is_shared(FEW) {
+            return (0..replicates).into_par_iter().map(replicate).collect();
+        }
+        let (units, mut settled) = (Units::new(FEW, replicates as u64, &[count as u64]), Vec::new());
+        let work = |r: u64| {
+            let Settled { rest, log_partition, largest, .. } = replicate(r as usize)?;
+            Ok(((rest.sweeps as u64, rest.change), (log_partition, largest)))
+        };
+        run.first_units(&units, 0..units.count, work, |_, ((sweeps, change), estimate)| {
+            let rest = Rest { sweeps: sweeps as usize, change };
+            settled.push(Settled::without_states(graph, rest, estimate));
+        })?;
+        Ok(settled)
     }
 
     fn answer<F: Real, T: Send>(
@@ -326,9 +344,7 @@ impl RandomizedMessages {
             }
             let logs: Vec<f64> = settled.iter().map(|one| one.log_partition).collect();
             let worst = settled.iter().map(|one| one.rest).max_by(|a, b| a.change.total_cmp(&b.change));
-            let weights =
-                settled.iter().flat_map(|one| one.chosen.iter().flatten()).flat_map(|c| &c.log_weights);
-            let largest = weights.filter(|w| w.is_finite()).fold(0.0, |a, w| f64::max(a, w.abs()));
+            let largest = settled.iter().map(|one| one.largest).fold(0.0, f64::max);
             Ok((finish(&settled, &clock)?, logs, worst.unwrap_or(Rest { sweeps: 0, change: 0.0 }), largest))
         })?;
         let count = self.states.of(graph.states());
@@ -339,7 +355,7 @@ impl RandomizedMessages {
         } else if !graph.is_forest() {
             with_spread(loopy(rest, self.tolerance), &logs)
         } else if query == Query::LogPartition {
-            unbiased(&logs, self.confidence, rounding).1
+            unbiased(&logs, run.confidence(FEW, self.confidence), rounding).1
         } else {
             let reason = "a ratio of two estimates: right in the limit, biased for finitely many states";
             Guarantee::Heuristic { reason: reason.into() }

@@ -57,6 +57,16 @@ impl<'c> Group<'c> {
         self.sum.value()
     }
 
+    /// The same with its correction.
+    pub fn total(&self) -> CompensatedSum {
+        self.sum
+    }
+
+    /// Replaces the sum of all samples.
+    pub fn set_total(&mut self, total: CompensatedSum) {
+        self.sum = total;
+    }
+
     /// Draws `count` more tuples.
     pub fn draw(&mut self, count: u64, subject: &Subject, graph: &FactorGraph, near: &Near) {
         let Subject { cumulative, signs, cliques, .. } = subject;

@@ -47,6 +47,7 @@ use crate::query::DEFAULT_HORIZON;
 use crate::query::{Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query};
 use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 use crate::units;
 
@@ -55,6 +56,8 @@ const NAME: &str = "sccq-published";
 const GROUPS: usize = 32;
 /// Samples per group between two checks of the clock.
 const ROUND: u64 = 4096;
+/// The purpose of the random numbers.
+const STREAMS: &str = "quadrature tuples";
 /// Maximum norm for which the numbers of the theorems are reported. Beyond it, computing the polynomials
 /// alone would take longer than sampling.
 const REPORTED: f64 = 50.0;
@@ -252,7 +255,7 @@ impl PublishedQuadrature {
         clock: &Clock<'_>,
     ) -> Result<Drawn<'c>> {
         let degree = subject.signs.len() - 1;
-        let streams = Streams::new(run.seed(), "quadrature tuples");
+        let streams = Streams::new(run.seed(), STREAMS);
         let near = Near::new(graph, query);
         let mut groups = Vec::with_capacity(GROUPS);
         for g in 0..GROUPS {
@@ -262,18 +265,25 @@ impl PublishedQuadrature {
         let target = subject.samples.div_ceil(GROUPS as u64);
         let (mut each, mut stopped_early, mut checkpoint) = (0u64, false, 0u32);
         let delta = self.delta();
+        if run.is_shared(NAME) {
+            self.draw_shared(subject, graph, query, &mut groups, run, clock)?;
+            each = target;
+        }
         let mean = |groups: &[Group<'_>], each: u64| {
             let total: CompensatedSum = groups.iter().map(Group::sum).collect();
             total.value() / (each as f64 * GROUPS as f64)
         };
-        let mut checked = (0.0, 0.0, delta);
+        let mut checked = match each {
+            0 => (0.0, 0.0, delta),
+            _ => (each as f64 * GROUPS as f64, mean(&groups, each), (1.0 - EARLY) * delta),
+        };
         while each < target {
             if each > 0 && clock.must_stop() {
                 stopped_early = true;
                 break;
             }
             let next = (1u64 << checkpoint.min(62)).min(target);
-            let round = (next - each).min(ROUND);
+            let round = round_after(each, target);
             groups.par_iter_mut().for_each(|group| group.draw(round, subject, graph, &near));
             each += round;
             clock.progress("drawing tuples", each, target);
@@ -289,6 +299,35 @@ impl PublishedQuadrature {
         let samples = each * GROUPS as u64;
         let mean = mean(&groups, each);
         Ok(Drawn { groups, samples, stopped_early, mean, checked })
+    }
+
+    /// Draws all tuples of the groups in a divided run, where a unit is a group.
+    fn draw_shared<'c>(
+        &self,
+        subject: &'c Subject,
+        graph: &FactorGraph,
+        query: Query,
+        groups: &mut [Group<'c>],
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        let degree = subject.signs.len() - 1;
+        let (streams, near) = (Streams::new(run.seed(), STREAMS), Near::new(graph, query));
+        let target = subject.samples.div_ceil(GROUPS as u64);
+        let work = |g: u64| {
+            let tuples = Tuples::new(&subject.cliques, self.sampler, degree)?;
+            let mut group = Group::new(streams.block(g), tuples, graph, query);
+            let mut each = 0;
+            while each < target {
+                clock.check()?;
+                let round = round_after(each, target);
+                group.draw(round, subject, graph, &near);
+                each += round;
+            }
+            Ok(group.total())
+        };
+        let units = Units::new(NAME, GROUPS as u64, &[target, degree as u64]);
+        run.units(&units, work, |g, total| groups[g as usize].set_total(total))
     }
 
     fn diagnostics(&self, subject: &Subject, drawn: &Drawn<'_>, clock: &Clock<'_>) -> Diagnostics {
@@ -369,6 +408,13 @@ impl PublishedQuadrature {
         diagnostics.rounding = rounding(graph);
         Ok(Answer { value, guarantee, diagnostics })
     }
+}
+
+/// The number of tuples that a group draws after its first `each` ones: up to the next power of two, at which the
+/// error is evaluated.
+fn round_after(each: u64, target: u64) -> u64 {
+    let next = if each == 0 { 1 } else { (each + 1).checked_next_power_of_two().unwrap_or(target) };
+    (next.min(target) - each).min(ROUND)
 }
 
 /// exp(log) as a power of ten.

@@ -29,6 +29,7 @@ use crate::options::{INSIDE_UNIT, Options, REPLICATES, Range, options};
 use crate::query::{BestState, LogPartition, Map, Query};
 use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "annealed";
@@ -260,7 +261,16 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
         };
         let mut estimates = Vec::new();
         let mut stopped = false;
-        for group in groups(self.replicates) {
+        let whole = match run.is_shared(NAME) {
+            true => {
+                let count = self.replicates as u64;
+                let units = Units::new(NAME, count, &[self.steps(model) as u64, self.moves(model)]);
+                stopped = run.first_units(&units, 0..count, replicate, |_, log| estimates.push(log))? < count;
+                0
+            }
+            false => self.replicates,
+        };
+        for group in groups(whole) {
             let parts: Vec<Result<f64>> = run.install(|| group.into_par_iter().map(replicate).collect());
             for part in parts {
                 match part {
@@ -286,7 +296,8 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
             + numeric::rounding_allowance(steps as f64 + self.particles as f64, model.magnitude());
         diagnostics.stopped_early = stopped;
         diagnostics.seconds = clock.seconds();
-        let (value, guarantee) = unbiased(&estimates, self.confidence, diagnostics.rounding);
+        let confidence = run.confidence(NAME, self.confidence);
+        let (value, guarantee) = unbiased(&estimates, confidence, diagnostics.rounding);
         Ok(Answer { value, guarantee, diagnostics })
     }
 }

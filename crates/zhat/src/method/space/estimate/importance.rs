@@ -14,10 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::answer;
 use crate::answer::{Diagnostics, Estimate, Promise};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::method::bounds::minibucket::Moments;
 use crate::method::space::count::{self, Count};
-use crate::method::space::draws::in_order;
 use crate::method::space::pilot::{Pilot, is_own};
 use crate::method::space::{MOST_TRIES, ROUND, Space, SpaceModel, too_rare};
 use crate::options::{INSIDE_UNIT, Options, SAMPLES, options};
@@ -25,6 +24,7 @@ use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
+use crate::run::share::Units;
 
 const NAME: &str = "importance";
 /// Samples that share a stream. Fewer with user-defined functions, which may be slow, so that the first
@@ -33,6 +33,7 @@ const BLOCK: u64 = 256;
 const OWN_BLOCK: u64 = 4;
 /// Blocks before the first evaluation of the bounds.
 const FIRST: u64 = 4;
+const TOO_FEW: &str = "they have fewer samples than the first evaluation of the bounds needs";
 
 /// Importance sampling with uniform samples.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -97,6 +98,8 @@ impl LogPartition<SpaceModel> for UniformImportance {
         let (mut done, mut sums) = (0u64, (0.0, 0.0));
         let mut found = (f64::NAN, f64::NEG_INFINITY, f64::INFINITY);
         let mut stopped = false;
+        let blocks = self.samples.div_ceil(size).max(FIRST).checked_next_power_of_two().unwrap_or(1 << 63);
+        let units = Units::new(NAME, blocks, &[size]);
         for look in 1u64.. {
             let goal = FIRST << (look - 1).min(48);
             let work = |block: u64| {
@@ -123,14 +126,20 @@ impl LogPartition<SpaceModel> for UniformImportance {
             };
             let mut more = sums;
             let add = |_: u64, part: (f64, f64)| more = (more.0 + part.0, more.1 + part.1);
-            match in_order(done..goal, run, work, add) {
+            match run.first_units(&units, done..goal, work, add) {
                 // The result of the last evaluation is used.
                 Err(_) if look > 1 && clock.must_stop() => {
                     stopped = true;
                     break;
                 }
+                // In a merge of parts there may be no more samples.
+                Ok(end) if look > 1 && end < goal => {
+                    stopped = true;
+                    break;
+                }
+                Ok(end) if end < goal => return Err(Error::argument("parts", TOO_FEW)),
                 other => other?,
-            }
+            };
             sums = more;
             done = goal;
             if let (Some((outer, _)), 0.0) = (around, sums.0)

@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use super::{answer, schedule};
 use crate::answer::{Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
-use crate::method::space::draws::in_order;
 use crate::method::space::perfect::{Sampler, Source, meta_steps, metropolis};
 use crate::method::space::pilot::Pilot;
 use crate::method::space::{ROUND, SpaceModel, count};
@@ -28,6 +27,7 @@ use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
+use crate::run::share::Units;
 
 const NAME: &str = "fpras-published";
 /// Samples that share a stream.
@@ -178,7 +178,8 @@ impl LogPartition<SpaceModel> for PublishedScheme {
         let mut sums = vec![0.0; runs.saturating_mul(levels) as usize];
         let mut cost = 0u64;
         let all = runs.saturating_mul(levels).saturating_mul(blocks);
-        in_order(0..all, run, work, |index, part: (f64, u64)| {
+        let units = Units::new(NAME, all, &[levels, each]);
+        run.units(&units, work, |index, part: (f64, u64)| {
             sums[(index / blocks) as usize] += part.0;
             cost = cost.saturating_add(part.1);
         })?;

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::{answer, schedule};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
-use crate::method::space::draws::in_order;
 use crate::method::space::perfect::{Sampler, Source};
 use crate::method::space::pilot::Pilot;
 use crate::method::space::{SpaceModel, count};
@@ -23,6 +22,7 @@ use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
+use crate::run::share::Units;
 
 const NAME: &str = "telescoped";
 /// Levels that share a stream.
@@ -101,7 +101,8 @@ impl LogPartition<SpaceModel> for Telescoped {
         };
         let mut totals = vec![CompensatedSum::default(); runs as usize];
         let mut cost = 0u64;
-        in_order(0..runs.saturating_mul(blocks), run, work, |index, part: (f64, u64)| {
+        let units = Units::new(NAME, runs.saturating_mul(blocks), &[levels]);
+        run.units(&units, work, |index, part: (f64, u64)| {
             totals[(index / blocks) as usize].add(part.0 / levels as f64);
             cost += part.1;
         })?;

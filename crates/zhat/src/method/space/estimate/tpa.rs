@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use super::{answer, schedule};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
-use crate::method::space::draws::in_order;
 use crate::method::space::perfect::{Sampler, Source};
 use crate::method::space::pilot::Pilot;
 use crate::method::space::{SpaceModel, count};
@@ -23,6 +22,7 @@ use crate::options::{INSIDE_UNIT, Options, options};
 use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::random::{Stream, Streams};
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "tpa";
@@ -114,7 +114,8 @@ impl LogPartition<SpaceModel> for TootsiePop {
         let count = count::estimate(model.space(), error, confidence, run, &clock)?;
         let source = Source::new(model, self.sampler)?;
         let least = model.range().0;
-        let walks = |number: u64, purpose: &str| -> Result<(u64, u64)> {
+        // The walks that were made, their steps and the cost of their samples; those of the pilot run are not divided.
+        let walks = |number: u64, purpose: &str, divided: bool| -> Result<(u64, u64, u64)> {
             let streams = Streams::new(run.seed(), purpose);
             let done = std::sync::atomic::AtomicU64::new(0);
             let work = |block: u64| {
@@ -129,18 +130,20 @@ impl LogPartition<SpaceModel> for TootsiePop {
                 clock.progress("walks", (finished * BLOCK).min(number), number);
                 Ok(sum)
             };
-            let mut sum = (0, 0);
-            in_order(0..number.div_ceil(BLOCK), run, work, |_, part: (u64, u64)| {
-                sum = (sum.0 + part.0, sum.1 + part.1);
-            })?;
-            Ok(sum)
+            let (mut sum, blocks) = ((0, 0), number.div_ceil(BLOCK));
+            let add = |_: u64, part: (u64, u64)| sum = (sum.0 + part.0, sum.1 + part.1);
+            let blocks = match divided {
+                true => run.first_units(&Units::new(NAME, blocks, &[number]), 0..blocks, work, add)?,
+                false => run.in_order(0..blocks, work, add).map(|()| blocks)?,
+            };
+            Ok(((blocks * BLOCK).min(number), sum.0, sum.1))
         };
-        let (pilot_steps, pilot_cost) = walks(PILOT, "tpa pilot")?;
+        let (_, pilot_steps, pilot_cost) = walks(PILOT, "tpa pilot", false)?;
         let rise = (pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64;
         // More walks than are feasible; the limit keeps numbers within 64 bits.
         let number = Self::walks(rise, error, confidence).min(1e15) as u64;
-        let (steps, cost) = walks(number, "tpa")?;
-        let (low, high) = schedule::poisson_interval(steps, 1.0 - confidence);
+        let (number, steps, cost) = walks(number, "tpa", true)?;
+        let (low, high) = schedule::poisson_interval(steps, run.risk(NAME, 1.0 - confidence));
         let at = |mean: f64| least + mean / number as f64;
         let diagnostics = Diagnostics::new(NAME)
             .note("samples", steps + number + pilot_steps + PILOT)

@@ -1,7 +1,5 @@
 //! Means over exact samples: the gradient of log Z, and the marginals.
 
-use crate::numeric::parallel::prelude::*;
-
 use super::{NAME, PerfectSampling, Source};
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
@@ -9,6 +7,7 @@ use crate::method::space::{Expectations, Scores, SpaceMarginals, SpaceModel, mar
 use crate::options::Options;
 use crate::query::{FactorMarginals, Marginals};
 use crate::random::Streams;
+use crate::run::share::Units;
 use crate::run::{Clock, Run};
 
 /// Samples that share a stream.
@@ -29,36 +28,28 @@ pub(super) fn mean(
 ) -> Result<Vec<f64>> {
     let streams = Streams::new(run.seed(), "space gradient");
     let at = source.at(1.0);
-    // Groups of blocks are added in order: the sum does not depend on the number of threads, and only a few
-    // vectors are held.
-    let blocks = count.div_ceil(BLOCK);
+    let work = |block: u64| {
+        let mut part = vec![0.0; length];
+        let mut random = streams.block(block);
+        let mut structure = vec![0; model.width()];
+        at.with(clock, |draw| {
+            for _ in block * BLOCK..((block + 1) * BLOCK).min(count) {
+                clock.check()?;
+                draw(&mut random, &mut structure)?;
+                add(&structure, &mut part)?;
+            }
+            Ok(part)
+        })
+    };
+    // Blocks are added in order: the sum does not depend on the number of threads, and only a few vectors are
+    // held.
     let mut sums = vec![0.0; length];
-    let mut next = 0;
-    while next < blocks {
-        let group: Vec<u64> = (next..(next + GROUP).min(blocks)).collect();
-        next += group.len() as u64;
-        let parts: Vec<Vec<f64>> = run.install(|| {
-            group
-                .into_par_iter()
-                .map(|block| {
-                    let mut part = vec![0.0; length];
-                    let mut random = streams.block(block);
-                    let mut structure = vec![0; model.width()];
-                    at.with(clock, |draw| {
-                        for _ in block * BLOCK..((block + 1) * BLOCK).min(count) {
-                            clock.check()?;
-                            draw(&mut random, &mut structure)?;
-                            add(&structure, &mut part)?;
-                        }
-                        Ok(part)
-                    })
-                })
-                .collect::<Result<_>>()
-        })?;
-        parts.iter().for_each(|part| sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += x));
-        clock.check()?;
-        clock.progress("draws", (next.min(blocks) * BLOCK).min(count), count);
-    }
+    let units = Units { held: GROUP, ..Units::new(NAME, count.div_ceil(BLOCK), &[count]) };
+    run.units(&units, work, |block, part: Vec<f64>| {
+        sums.iter_mut().zip(&part).for_each(|(sum, x)| *sum += x);
+        clock.progress("draws", ((block + 1) * BLOCK).min(count), count);
+    })?;
+    clock.check()?;
     sums.iter_mut().for_each(|sum| *sum /= count as f64);
     Ok(sums)
 }

@@ -1,0 +1,238 @@
+"""Divided queries: the bits of one run for any workers, looks, files of parts, and workers that are refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zhat
+import zhat.cluster
+from zhat.cluster import _backends, _worker
+
+OPTIONS: dict[str, Any] = {"method": "wmb-is", "i_bound": 1, "samples": 4000, "seed": 3}
+
+
+@pytest.fixture
+def model() -> zhat.FactorGraph:
+    return zhat.generate.ising(rows=6, columns=6, coupling=0.4, field=0.5, seed=2)
+
+
+def whole(model: Any, **options: Any) -> Any:
+    return model.log_partition(memory="4GiB", **options)
+
+
+def test_processes_threads_and_one_run_have_the_same_bits(model: zhat.FactorGraph) -> None:
+    want = whole(model, **OPTIONS)
+    for on in (1, 2):
+        found = zhat.cluster.run(model, on=on, task_seconds=1e-4, **OPTIONS)
+        assert found.value == want.value
+        assert found.guarantee == want.guarantee
+        assert not found.diagnostics["stopped_early"]
+    with ThreadPoolExecutor(3) as pool:
+        found = zhat.cluster.run(model, on=pool, task_seconds=1e-4, **OPTIONS)
+    assert (found.value, found.guarantee) == (want.value, want.guarantee)
+
+
+def test_marginals_and_batches(model: zhat.FactorGraph) -> None:
+    options: dict[str, Any] = {"method": "importance", "samples": 2000}
+    with ThreadPoolExecutor(2) as pool:
+        found = zhat.cluster.run(model, "marginals", on=pool, given={0: 1}, **options).value
+        want = model.marginals(given={0: 1}, **options).value
+        assert all(np.array_equal(own, other) for own, other in zip(found, want, strict=True))
+        rng = np.random.default_rng(0)
+        chain = zhat.Chain(rng.normal(size=(3, 9, 70)), rng.normal(size=(70, 70)))
+        numbers = zhat.cluster.run(chain, method="randomized", states=10, on=pool)
+    assert np.array_equal(numbers.value, chain.log_partition(method="randomized", states=10).value)
+    assert len(numbers.guarantee.each or ()) == 3
+
+
+def test_parts_by_hand(model: zhat.FactorGraph) -> None:
+    division = zhat.cluster.Division(model, **OPTIONS)
+    assert division.units == 32
+    assert division.looks == [2, 4, 8, 16, 32]
+    parts = [division.part(0, 5), division.part(5, 32)]
+    assert division.merge(parts[::-1]).value == whole(model, **OPTIONS).value
+    early = division.merge(parts[:1], look=1)
+    assert early.diagnostics["stopped_early"]
+    with pytest.raises(zhat.InputError, match=r"units 0\.\.5 of 32 are missing"):
+        division.merge(parts[1:])
+    other = zhat.cluster.Division(model, **{**OPTIONS, "seed": 4})
+    with pytest.raises(zhat.InputError, match="different tasks: seed: 4, expected 3"):
+        division.merge([other.part(0, 5), parts[1]])
+    with pytest.raises(zhat.InputError, match="damaged"):
+        division.merge([parts[0][:-8] + bytes(8), parts[1]])
+
+
+class Slow(Executor):
+    """Runs tasks one after the other, in another order, and some of them twice."""
+
+    def __init__(self, then: Callable[[int], None] = lambda done: None) -> None:
+        self.done, self.then = 0, then
+        self.lock = threading.Lock()
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self.lock:
+            future.set_running_or_notify_cancel()
+            try:
+                fn(*args, **kwargs)
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+            self.done += 1
+        self.then(self.done)
+        return future
+
+
+def test_an_error_that_is_reached_ends_the_work(model: zhat.FactorGraph) -> None:
+    executor = Slow()
+    found = zhat.cluster.run(model, on=executor, error=0.5, task_seconds=1e-4, **OPTIONS)
+    assert found.diagnostics["stopped_early"]
+    assert found.guarantee.kind == "bounds"
+    low, high = found.guarantee.low, found.guarantee.high
+    assert low is not None and high is not None
+    assert 0.5 * (high - low) <= 0.5
+    assert low <= model.log_partition(method="exact").value <= high
+    assert found.guarantee.confidence == 0.95
+    with pytest.raises(zhat.InputError, match="no answer before all units"):
+        zhat.cluster.run(model, method="enumeration", error=0.1)
+
+
+def test_time_ends_the_work_with_the_last_look(model: zhat.FactorGraph) -> None:
+    executor = Slow(lambda done: time.sleep(0.05))
+    found = zhat.cluster.run(model, on=executor, time=0.6, task_seconds=1e-4, **OPTIONS)
+    assert found.diagnostics["replicates"] <= 32
+    with pytest.raises(zhat.OverBudgetError, match="of 32 units were complete in time"):
+        zhat.cluster.run(model, on=Slow(lambda done: time.sleep(0.3)), time=0.01, task_seconds=1e-4, **OPTIONS)
+
+
+def test_a_file_of_parts_continues_a_run(model: zhat.FactorGraph, tmp_path: Path) -> None:
+    keep = tmp_path / "parts"
+
+    def interrupt(done: int) -> None:
+        if done == 9:
+            raise RuntimeError("the driver dies")
+
+    with pytest.raises(RuntimeError, match="dies"):
+        zhat.cluster.run(model, on=Slow(interrupt), keep=keep, task_seconds=1e-4, **OPTIONS)
+    # The last part may be cut off.
+    content = keep.read_bytes()
+    keep.write_bytes(content[:-3])
+    executor = Slow()
+    found = zhat.cluster.run(model, on=executor, keep=keep, task_seconds=1e-4, **OPTIONS)
+    assert found.value == whole(model, **OPTIONS).value
+    assert 0 < executor.done < 40
+    # All parts are there now.
+    idle = Slow()
+    assert zhat.cluster.run(model, on=idle, keep=keep, **OPTIONS).value == found.value
+    assert idle.done == 0
+    with pytest.raises(zhat.InputError, match="different tasks"):
+        zhat.cluster.run(model, on=idle, keep=keep, **{**OPTIONS, "seed": 9})
+    other = tmp_path / "other"
+    other.write_text("text")
+    with pytest.raises(zhat.InputError, match="is not a file of parts"):
+        zhat.cluster.run(model, keep=other, **OPTIONS)
+
+
+def job(model: Any, **changes: Any) -> _worker.Job:
+    division = zhat.cluster.Division(model, **OPTIONS)
+    native = model._native
+    own = _worker.Job(
+        zhat.__version__,
+        zhat._zhat.machine()["simd"],
+        zhat._zhat.model_hash(native),
+        "log_partition",
+        division._arguments,
+        1,
+        False,
+    )
+    return own._replace(**changes)
+
+
+def test_workers_that_do_not_fit_are_refused(model: zhat.FactorGraph) -> None:
+    data = model._native.to_bytes()
+    for changes, message in (
+        ({"version": "0.0.1"}, "has zhat"),
+        ({"level": "sse9"}, "uses the vector instructions"),
+        ({"model": "0" * 32}, "has the hash"),
+    ):
+        with pytest.raises(zhat.InputError, match=message):
+            _worker.work(job(model, **changes), 0, 1, data)
+    # The model is asked for once.
+    fresh = job(model, arguments=(*job(model).arguments[:2], 77, "4GiB"))
+    assert _worker.work(fresh, 0, 1, None) is None
+    assert _worker.work(fresh, 0, 1, data) is not None
+    assert _worker.work(fresh, 1, 2, None) is not None
+
+
+def test_arguments(model: zhat.FactorGraph) -> None:
+    for on in (0, -1, 1.5, "nowhere", True, object()):
+        with pytest.raises(zhat.InputError, match="on"):
+            zhat.cluster.run(model, on=on, **OPTIONS)
+    for name in ("error", "time", "task_seconds"):
+        for value in (0, -1.0, float("nan"), "soon"):
+            with pytest.raises(zhat.InputError, match=name):
+                zhat.cluster.run(model, **{name: value}, **OPTIONS)
+    with pytest.raises(zhat.InputError, match="these methods can"):
+        zhat.cluster.run(model, method="elimination")
+    with pytest.raises(zhat.UnknownOptionError):
+        zhat.cluster.run(model, method="importance", colour=3)
+    with pytest.raises(zhat.InputError, match="query"):
+        zhat.cluster.run(model, "map", method="importance")
+    with pytest.raises(zhat.InputError, match="within 0"):
+        zhat.cluster.Division(model, **OPTIONS).part(30, 40)
+    with pytest.raises(zhat.InputError, match="nobody answers"):
+        _backends._answers("127.0.0.1:1")
+
+
+def test_progress_has_units_and_the_interval_so_far(model: zhat.FactorGraph) -> None:
+    seen: list[tuple[str, int, int]] = []
+    with ThreadPoolExecutor(1) as pool:
+        zhat.cluster.run(
+            model,
+            on=pool,
+            task_seconds=1e-4,
+            error=1e-9,
+            progress=lambda *report: seen.append(report),
+            **OPTIONS,
+        )
+    assert seen[-1][1:] == (32, 32)
+    assert any("between" in phase for phase, _, _ in seen)
+
+
+def test_a_killed_worker_is_an_error_and_the_parts_are_kept(model: zhat.FactorGraph, tmp_path: Path) -> None:
+    keep = tmp_path / "parts"
+    with ProcessPoolExecutor(1) as pool:
+        victim = pool.submit(os.getpid).result()
+
+        def kill(phase: str, done: int, total: int) -> None:
+            if done >= 3:
+                os.kill(victim, signal.SIGKILL)
+
+        with pytest.raises(Exception, match="terminated abruptly"):
+            zhat.cluster.run(model, on=pool, keep=keep, task_seconds=1e-4, progress=kill, **OPTIONS)
+    found = zhat.cluster.run(model, on=1, keep=keep, task_seconds=1e-4, **OPTIONS)
+    assert found.value == whole(model, **OPTIONS).value
+
+
+def test_the_import_loads_nothing_large() -> None:
+    program = """
+        import sys
+        import zhat
+        assert "zhat.cluster" not in sys.modules
+        import zhat.cluster
+        assert not {"ray", "dask", "mpi4py"} & set(sys.modules)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
