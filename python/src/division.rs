@@ -66,17 +66,10 @@ impl Division {
     }
 
     /// The results of units start to stop − 1.
-    fn part<'py>(
-        &self,
-        py: Python<'py>,
-        start: u64,
-        stop: u64,
-        run: &Run,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+    fn part<'py>(&self, py: Python<'py>, start: u64, stop: u64, run: &Run) -> PyResult<Bound<'py, PyBytes>> {
         let division = self.division.clone();
-        let bytes = run.supervise_sharing(py, &self.cache, move |run| {
-            division.part(start..stop, run)?.to_bytes()
-        })?;
+        let bytes =
+            run.supervise_sharing(py, &self.cache, move |run| division.part(start..stop, run)?.to_bytes())?;
         Ok(PyBytes::new(py, &bytes))
     }
 

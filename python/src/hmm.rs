@@ -74,7 +74,7 @@ pub fn train_hmm(
     run.supervise(py, move |run| {
         let mut steps = Vec::new();
         let trained = if let Some(labels) = labels {
-            hmm::train_supervised(&data, &labels, states, family, &how, run)?
+            hmm::train_supervised(&data, &labels, states, family, &how, given.as_deref(), run)?
         } else {
             let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
             let from =

@@ -181,7 +181,9 @@ mod _zhat {
     #[pymodule_export]
     use super::space::{random_space, space_model, space_model_of, space_score};
     #[pymodule_export]
-    use super::tag::{Tagger, read_tagged, tag_spans, train_tagger, train_tagger_file, word_attributes};
+    use super::tag::{
+        Tagger, read_tagged, tag_spans, train_tagger, train_tagger_file, word_attributes, write_tagged,
+    };
     #[pymodule_export]
     use super::tag_joint::train_joint_tagger;
     #[pymodule_export]

@@ -39,9 +39,9 @@ type Predicted<'py> = (Bound<'py, PyArrayDyn<u32>>, Bound<'py, PyArray1<f64>>, V
 type Centres = (f64, f64, f64);
 /// The regret of online training: steps, measured, bounds for samples and for radii, confidence.
 type Regrets = (u64, f64, f64, f64, f64);
-/// The predictor, its steps with objective and certified gap, the log-losses of the candidates for λ, and the
+/// The predictor, its steps with objective, gap and whether the gap is certified, the log-losses of the candidates for λ, and the
 /// regret of online training.
-type Trained = (Predictor, Vec<(usize, f64, f64)>, Vec<(f64, f64)>, Option<Regrets>);
+type Trained = (Predictor, Vec<(usize, f64, f64, bool)>, Vec<(f64, f64)>, Option<Regrets>);
 
 /// The inputs of some rows.
 #[pyclass(frozen, module = "zhat._zhat")]
@@ -271,7 +271,7 @@ pub fn train_predictor(
         let (predictor, candidates) = recipe.fit_owned(examples, from, run, &mut |now| {
             let progress = now.progress();
             regret = now.regret();
-            steps.push((progress.step, progress.objective, progress.gap));
+            steps.push((progress.step, progress.objective, progress.gap, progress.certified));
             if let Some((path, every)) = kept {
                 if last.elapsed().as_secs_f64() >= every {
                     write_predictor_checkpoint(now, path)?;
@@ -483,6 +483,12 @@ impl Predictor {
     fn centres(&self) -> Option<Centres> {
         let centres = self.inner.training().centres?;
         Some((centres.objective, centres.gap, centres.confidence))
+    }
+
+    /// For Mallows: the number of rows with partial rankings, which the fit of the spread leaves out.
+    #[getter]
+    fn left_out(&self) -> usize {
+        self.inner.training().left_out
     }
 
     /// Probabilities of every row: n of labels or nodes, n × n of pairs of items or elements; and the guarantee of each

@@ -8,8 +8,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyBytes;
 use zhat::Result;
-use zhat::internal::io::write_atomically;
+use zhat::internal::io::{compressed, write_atomically};
 use zhat::internal::training::{Kept, require_step};
+use zhat::internal::units;
 use zhat::learn::tag::file::{read_tagger_checkpoint, write_tagger, write_tagger_checkpoint};
 use zhat::learn::tag::joint::JointTagger;
 use zhat::learn::tag::joint::file::write_joint_tagger;
@@ -58,6 +59,11 @@ fn borrowed(attributes: &[(PyBackedStr, f64)]) -> impl Iterator<Item = (&str, f6
     attributes.iter().map(|(name, weight)| (&**name, *weight))
 }
 
+/// The message for a sentence with another number of tags than tokens.
+pub(crate) fn short(number: usize, tags: usize, tokens: usize) -> String {
+    format!("sentence {number} has {} for {}", units::count(tags, "tag"), units::count(tokens, "token"))
+}
+
 /// Words and tags of a tagged file.
 #[pyfunction]
 pub fn read_tagged(
@@ -77,6 +83,32 @@ pub fn read_tagged(
         tags.push((0..sentence.len()).map(|i| sentence.tag(i).map(str::to_owned)).collect());
     }
     Ok((words, tags))
+}
+
+/// Writes a tagged file with other tags, `None` for those that are not known; everything else stays as it is.
+#[pyfunction]
+pub fn write_tagged(
+    py: Python<'_>,
+    path: PathBuf,
+    source: PathBuf,
+    tags: Tags,
+    columns: Columns,
+    tagged: bool,
+) -> PyResult<()> {
+    let (format, column, word, sequence) = columns;
+    let format = format.as_deref().map(tag::Format::named).transpose().map_err(Failure)?;
+    let options = ReadOptions::default().format(format).column(column).word(word).sequence(sequence);
+    let options = options.tagged(tagged);
+    let write = || -> Result<()> {
+        let corpus = tag::Corpus::read(&source, &options)?;
+        let named = |tag: &Option<String>| tag.clone().unwrap_or_else(|| options.missing.clone());
+        let tags: Vec<Vec<String>> = tags.iter().map(|own| own.iter().map(named).collect()).collect();
+        let mut bytes = Vec::new();
+        corpus.write(&tags, &mut bytes).map_err(|error| zhat::Error::argument("tags", error.to_string()))?;
+        let bytes = compressed(&path, bytes)?;
+        write_atomically(&path, |out| out.write_all(&bytes))
+    };
+    Ok(py.detach(write).map_err(Failure)?)
 }
 
 /// The attributes of the words of a sentence: those of the `count` nearest words, and those of tags beyond the
@@ -143,10 +175,10 @@ pub fn train_tagger(
         let template = Template::parse(&format!("appendix-b:{count}")).map_err(Failure)?;
         examples = examples.with_template(template).with_words(words.iter().map(|word| &**word));
     }
-    let short = |number: usize, count: usize, tags: &[Vec<PyBackedStr>]| -> PyResult<()> {
+    let same = |number: usize, count: usize, tags: &[Vec<PyBackedStr>]| -> PyResult<()> {
         let own = tags.get(number).map_or(0, Vec::len);
         if own != count {
-            let message = format!("sentence {} has {own} tags for {count} tokens", number + 1);
+            let message = short(number + 1, own, count);
             return Err(error::argument("y", message));
         }
         Ok(())
@@ -164,7 +196,7 @@ pub fn train_tagger(
             Ok(all.borrow_mut().token(borrowed(&attributes), tag).map_err(Failure)?)
         },
         &mut |number, count| {
-            short(number, count, &tags)?;
+            same(number, count, &tags)?;
             seen = number + 1;
             all.borrow_mut().end_sentence();
             Ok(())
@@ -189,7 +221,7 @@ pub fn train_tagger(
                     Ok(())
                 },
                 &mut |number, count| {
-                    short(number, count, &tags)?;
+                    same(number, count, &tags)?;
                     kept.push(now.replace(Vec::new()));
                     Ok(())
                 },
@@ -245,7 +277,7 @@ fn watched(
 type Columns = (Option<String>, Option<String>, Option<String>, Option<String>);
 
 /// Trains a tagger on a file in blocks of `block` bytes. `features` are those of a template; unless they were chosen
-/// (the second member), a file in CRFsuite's format has its own attributes.
+/// (the second member), a file in CRFsuite's format has its own attributes. `valid` is a file for early stopping.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn train_tagger_file(
@@ -256,6 +288,7 @@ pub fn train_tagger_file(
     block: u64,
     hash_bits: Option<u32>,
     how: &str,
+    valid: Option<PathBuf>,
     checkpoint: Option<(PathBuf, f64)>,
     run: &Run,
 ) -> PyResult<(Tagger, Vec<(usize, f64)>)> {
@@ -265,11 +298,17 @@ pub fn train_tagger_file(
         let (format, column, word, sequence) = columns;
         let format = format.as_deref().map(tag::Format::named).transpose()?;
         let options = ReadOptions::default().format(format).column(column).word(word).sequence(sequence);
+        let valid = valid.map(|path| tag::Corpus::read(&path, &options)).transpose()?;
+        let encode = |tagger: &tag::Tagger| match &valid {
+            Some(corpus) => tagger.inputs(corpus),
+            None => Ok(Inputs::default()),
+        };
+        let given: Option<&tag::Valid<'_>> = if valid.is_some() { Some(&encode) } else { None };
         let stream = tag::Stream::new(&path, options, block as usize)?;
         let own = !features.1 && stream.format()? == tag::Format::Crfsuite;
         let template = Template::parse(if own { "attributes" } else { &features.0 })?;
         watched(&how, checkpoint.as_ref(), run, |from, watch| {
-            tag::train_file(&stream, &template, hash_bits, &how, None, from, run, watch)
+            tag::train_file(&stream, &template, hash_bits, &how, given, from, run, watch)
         })
     })?;
     Ok((Tagger { inner: Arc::new(tagger), joint: None }, steps))
@@ -310,7 +349,7 @@ impl Tagger {
             &mut |number, count| {
                 let own = tags.map(|tags| tags.get(number).map_or(0, Vec::len));
                 if let Some(own) = own.filter(|&own| own != count) {
-                    let message = format!("sentence {} has {own} tags for {count} tokens", number + 1);
+                    let message = short(number + 1, own, count);
                     return Err(error::argument("y", message));
                 }
                 inputs.borrow_mut().end_sentence();
@@ -369,6 +408,18 @@ impl Tagger {
     #[getter]
     fn window(&self) -> Option<(usize, usize)> {
         self.joint.as_ref().map(|joint| (joint.context(), joint.lexicon().window()))
+    }
+
+    /// 1, or 2 if there are weights of three tags.
+    #[getter]
+    fn context(&self) -> usize {
+        self.inner.context()
+    }
+
+    /// The number of bits of hashed attributes.
+    #[getter]
+    fn hash_bits(&self) -> Option<u32> {
+        self.inner.hash_bits()
     }
 
     /// The template of the attributes, if they were not given.

@@ -13,7 +13,7 @@ use zhat::learn::tag::joint::{Training, train};
 
 use crate::error::{self, Failure};
 use crate::run::Run;
-use crate::tag::Tagger;
+use crate::tag::{Tagger, short};
 
 type Words = Vec<Vec<PyBackedStr>>;
 
@@ -25,7 +25,7 @@ fn corpus(words: &Words, tags: &Words) -> PyResult<Corpus> {
     for (number, (words, tags)) in words.iter().zip(tags).enumerate() {
         if words.len() != tags.len() {
             let (number, own, count) = (number + 1, tags.len(), words.len());
-            let message = format!("sentence {number} has {own} tags for {count} tokens");
+            let message = short(number, own, count);
             return Err(error::argument("y", message));
         }
         if tags.iter().any(|tag| tag.is_empty()) {

@@ -1,4 +1,4 @@
-"""Parameters of dynamax: with classes of the same fields, and with dynamax itself where it is installed."""
+"""Parameters of dynamax, with stand-ins for its classes: dynamax itself is not installed for the tests."""
 
 from __future__ import annotations
 

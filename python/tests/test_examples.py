@@ -20,7 +20,8 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.py"))
 # `test_torch_examples.py` runs the others.
 WITHOUT_TORCH = [path for path in NOTEBOOKS if "import torch" not in path.read_text(encoding="utf-8")]
 
-ABSENT = [name for name in ("matplotlib", "pandas", "pgmpy", "sklearn") if find_spec(name) is None]
+NEEDED = ("hmmlearn", "matplotlib", "pandas", "pgmpy", "pyagrum", "sklearn")
+ABSENT = [name for name in NEEDED if find_spec(name) is None]
 
 
 def test_there_are_notebooks() -> None:

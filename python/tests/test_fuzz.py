@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from functools import partial
 from typing import Any
@@ -166,3 +167,126 @@ def test_lengths(kind: Any) -> None:
         found = outcome(partial(asked_with, lengths), ["length"], repr(lengths))
         if found is not None:
             same(found, asked_with([int(own) for own in lengths]), 1e-12, repr(lengths))
+
+
+# Evidence, and the numbers of samples and of best states.
+
+
+def chain() -> zhat.Chain:
+    random = np.random.default_rng(28)
+    return zhat.Chain(random.normal(size=(3, 2)), random.normal(size=(2, 2)))
+
+
+QUERIED: dict[str, tuple[Any, list[int]]] = {
+    "factor graph": (graph(**TABLES), [2, 3, 2]),
+    "chain": (chain(), [2, 2, 2]),
+}
+WHOLE: list[Any] = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    -1,
+    True,
+    np.int8(1),
+    np.uint64(2),
+    np.array(1),
+    2**31,
+    2**62,
+    2**63,
+    2.0,
+    0.5,
+]
+WHOLE += [np.nan, "2", "", None, [1], {1}, np.float64(1), np.datetime64("2020-01-01"), 1j, 10**400]
+SETS: list[Any] = [
+    {0},
+    {0, 1},
+    {1, 2},
+    frozenset([np.int64(1)]),
+    set(),
+    {0.5},
+    {"0"},
+    {-1},
+    {True, 0},
+    {None},
+]
+
+
+def weights(known: Any, states: int) -> Any:
+    """One weight per state, of evidence that was accepted."""
+    if isinstance(known, (set, frozenset)):
+        return np.isin(np.arange(states), [int(state) for state in known]).astype(float)
+    return np.asarray(known, float) if np.ndim(known) else (np.arange(states) == int(known)).astype(float)
+
+
+def enumerated(model: Any, sizes: list[int]) -> tuple[Any, Any]:
+    """All states and their scores."""
+    states = np.array(list(itertools.product(*map(range, sizes))))
+    return states, np.array([model.score(state) for state in states])
+
+
+@pytest.mark.parametrize("name", QUERIED)
+def test_evidence(name: str) -> None:
+    """Evidence of any type multiplies the weights of the states, or is an error that names it."""
+    model, sizes = QUERIED[name]
+    states, scores = enumerated(model, sizes)
+    random, answers = np.random.default_rng(29), 0
+    for case in range(2 * CASES):
+        given, words = {}, [f"{name}, case {case}"]
+        for _ in range(1 + int(random.integers(2))):
+            variable: Any = int(random.integers(3))
+            what, known = changed(np.abs(random.normal(size=sizes[variable])), random)
+            if random.random() < 0.4:
+                known = [*WHOLE, *SETS][int(random.integers(len(WHOLE) + len(SETS)))]
+                what = repr(known)
+            if random.random() < 0.1:
+                variable = [-1, 3, 2**63, 0.5, "a", None, True, np.int16(2)][int(random.integers(8))]
+            given[variable] = known
+            words.append(f"{variable!r}: {what}")
+        text = "; ".join(words)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = outcome(
+                lambda given=given: [model.log_partition(given=given).value],
+                ("evidence", "variable", "state", "position", "likelihood"),
+                text,
+            )
+        if found is None:
+            continue
+        answers += 1
+        logs = scores.copy()
+        for place, known in given.items():
+            with np.errstate(divide="ignore"):
+                logs += np.log(weights(known, sizes[int(place)]))[states[:, int(place)]]
+        same(found, [np.logaddexp.reduce(logs)], 1e-6, text)
+    assert CASES // 5 < answers < 2 * CASES
+
+
+@pytest.mark.parametrize("name", QUERIED)
+def test_numbers_of_samples_and_best_states(name: str) -> None:
+    model, sizes = QUERIED[name]
+    _, scores = enumerated(model, sizes)
+    ranked = np.sort(scores)[::-1]
+    answers = 0
+    for number in WHOLE:
+        best = outcome(
+            lambda k=number: [[own.score for own in model.k_best(k).value]],
+            ("k: ", "memory"),
+            f"k = {number!r}",
+        )
+        if best is not None:
+            same(best, [ranked[: int(number)]], 1e-9, f"k = {number!r}")
+        for n, seed in ((number, 1), (2, number)):
+            text = f"n = {n!r}, seed = {seed!r}"
+            drawn = outcome(
+                lambda n=n, seed=seed: [model.sample(n, seed=seed).value.states],
+                ("n: ", "seed: ", "memory"),
+                text,
+            )
+            if drawn is not None:
+                answers += 1
+                assert drawn[0].shape == (int(n), len(sizes)), text
+                assert ((drawn[0] >= 0) & (drawn[0] < sizes)).all(), text
+                same(drawn, [model.sample(int(n), seed=int(seed)).value.states], 0, text)
+    assert len(WHOLE) // 2 < answers < 2 * len(WHOLE)

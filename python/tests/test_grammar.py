@@ -195,6 +195,9 @@ def test_no_parse_says_where_it_stops(stars: zhat.Grammar) -> None:
         values = stars.log_partition(input=["I saw stars", "saw I"]).value
     assert values[1] == -math.inf
     assert values[0] > -math.inf
+    for query in ("marginals", "factor_marginals", "entropy", "map", "sample"):
+        with pytest.warns(RuntimeWarning, match="sentence 1 has no parse; all of its words together are VP"):
+            getattr(stars, query)(input=["I saw stars", "saw I"])
 
 
 def test_bad_sentences_are_named(stars: zhat.Grammar, tmp_path: Path) -> None:
@@ -285,6 +288,9 @@ def test_dependency_trees_without_a_possible_head() -> None:
     batch = zhat.DependencyTree(np.zeros((2, 2, 2)), [[0, 0], [never, never]])
     with pytest.warns(RuntimeWarning, match="sentence 1 has no tree; no word can have the root"):
         assert batch.log_partition().value[1] == never
+    for query in ("marginals", "factor_marginals", "entropy", "map", "sample"):
+        with pytest.warns(RuntimeWarning, match="sentence 1 has no tree; no word can have the root"):
+            getattr(batch, query)()
 
 
 def test_bad_scores_are_named() -> None:

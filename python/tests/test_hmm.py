@@ -101,6 +101,49 @@ def test_the_likelihood_rises_and_states_are_found() -> None:
     np.testing.assert_allclose(known.transmat_, moves / np.sum(moves, axis=1, keepdims=True), atol=1e-12)
 
 
+def test_known_states_start_from_the_current_parameters() -> None:
+    X = np.array([[0.0], [1.0], [0.0], [1.0], [1.0], [0.0]])
+    model = zhat.Hmm.from_parameters(
+        [1.0, 0.0],
+        [[0.5, 0.5], [0.25, 0.75]],
+        emissionprob=[[0.9, 0.1], [0.3, 0.7]],
+        warm_start=True,
+        fixed=["emissions", "transitions"],
+    )
+    model.fit(X, [3, 3], labels=[0, 1, 1, 0, 0, 1])
+    np.testing.assert_array_equal(model.transmat_, [[0.5, 0.5], [0.25, 0.75]])
+    np.testing.assert_allclose(model.emissionprob_, [[0.9, 0.1], [0.3, 0.7]], rtol=1e-15)
+    with pytest.raises(zhat.errors.InputError, match=r"labels: row 3: the sequence starts in state 1"):
+        model.fit(X, [3, 3], labels=[0, 1, 1, 1, 0, 1])
+    left = zhat.Hmm(3, topology="left-to-right", transition_prior=2.0, emissions="categorical")
+    found = left.fit(X.astype(int), [3, 3], labels=[0, 0, 1, 0, 1, 2])
+    assert found.transmat_[[0, 1, 1, 2, 2], [2, 0, 0, 0, 1]].tolist() == [0.0] * 5
+    with pytest.raises(zhat.errors.InputError, match="row 4: state 2 follows state 0"):
+        left.fit(X.astype(int), [3, 3], labels=[0, 0, 1, 0, 2, 2])
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied"])
+def test_single_missing_values_under_matrices(covariance: str) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    covars = np.array([[1.0, 0.6, 0.1], [0.6, 2.0, -0.3], [0.1, -0.3, 0.7]])
+    means = np.array([[0.0, 1.0, 2.0], [1.0, -1.0, 0.5]])
+    model = zhat.Hmm.from_parameters(
+        [0.4, 0.6],
+        [[0.5, 0.5], [0.5, 0.5]],
+        means=means,
+        covars=covars if covariance == "tied" else np.array([covars, 2.0 * covars]),
+        covariance=covariance,
+        missing=True,
+    )
+    row = np.array([[0.3, np.nan, 1.5]])
+    seen = [0, 2]
+    densities = [
+        stats.multivariate_normal(means[n][seen], scale * covars[np.ix_(seen, seen)]).pdf(row[0, seen])
+        for n, scale in enumerate([1.0, 1.0 if covariance == "tied" else 2.0])
+    ]
+    assert model.score(row) == pytest.approx(np.log(np.dot([0.4, 0.6], densities)), rel=1e-12)
+
+
 @pytest.mark.parametrize("covariance", ["spherical", "diagonal", "full", "tied"])
 @pytest.mark.parametrize("emissions", ["gaussian", "mixture"])
 def test_covariances_files_and_pickles(emissions: str, covariance: str, tmp_path: Path) -> None:

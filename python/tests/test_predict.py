@@ -385,6 +385,46 @@ def test_mallows_is_enumerated() -> None:
     assert mallows_loss(case, 0.5 * theta, spread) < model.objective_
 
 
+def test_mallows_leaves_partial_rankings_out_with_a_warning() -> None:
+    x = inputs(12, 22, 2)
+    ranks = np.array([[1, 2, 3], [2, 1, 3], [3, 1, 2]] * 4, dtype=float)
+    whole = zhat.LabelRanker(model="mallows", alpha=0.1).fit(x, ranks)
+    assert whole.left_out_ == 0
+    ranks[2] = [1, 2, 2]
+    ranks[7] = [1, np.nan, 2]
+    model = zhat.LabelRanker(model="mallows", partial=True, alpha=0.1)
+    with pytest.warns(UserWarning, match="2 of 12 rankings are partial"):
+        model.fit(x, ranks)
+    assert model.left_out_ == 2
+    # The objective is that of the other rows.
+    others = np.delete(np.arange(12), [2, 7])
+    loss = -model.log_prob(x[others], ranks[others]).mean()
+    assert model.objective_ == pytest.approx(loss + 0.1 * float(model.parameters_ @ model.parameters_))
+    ranks[:, 1:] = 2
+    with pytest.raises(zhat.InputError, match="at least one row with a complete ranking"):
+        model.fit(x, ranks)
+
+
+def test_reliability_is_drawn(case: Case) -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found = case.model.evaluate(case.x, case.y)
+    axes = found.plot()
+    (container,) = axes.containers
+    points, _, (bars,) = container.lines
+    np.testing.assert_array_equal(points.get_xdata(), [one.predicted for one in found.reliability])
+    np.testing.assert_array_equal(points.get_ydata(), [one.observed for one in found.reliability])
+    limits = [segment[:, 1].tolist() for segment in bars.get_segments()]
+    want = [[one.observed_low, one.observed_high] for one in found.reliability]
+    np.testing.assert_allclose(limits, want, atol=1e-12)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted probability", "observed share")
+    # A second diagram on the same axes.
+    assert found.plot(ax=axes) is axes
+    assert len(axes.containers) == 2
+    pyplot.close("all")
+
+
 def test_one_label_is_logistic_regression() -> None:
     from sklearn.linear_model import LogisticRegression
 

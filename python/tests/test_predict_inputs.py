@@ -317,6 +317,7 @@ def test_sampled_and_online_training(method: str) -> None:
     loss = -model.log_prob(X, Y).mean() + 0.1 * float(model.parameters_ @ model.parameters_)
     assert model.objective_ == pytest.approx(loss, rel=1e-12)
     assert model.objective_ == model.history_[-1].objective
+    assert all(step.certified for step in model.history_)
     assert best.objective_ - 1e-12 <= model.objective_ < 3 * np.log(2)  # that of θ = 0
     assert model.objective_ - best.objective_ <= model.gap_
     assert model.n_iter_ == steps

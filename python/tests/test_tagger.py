@@ -1,15 +1,20 @@
 """Taggers: agreement with enumeration, files, scikit-learn's conventions and bad input."""
 
+import gzip
 import itertools
+import json
 import math
 import pickle
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from program import COMMAND
 
 import zhat
-from zhat import Tagger, read_tagged
+from zhat import Tagger, read_tagged, write_tagged
 from zhat.errors import InputError, NotFittedError
 
 WORDS = [["the", "dog", "barks"], ["a", "cat"], ["dogs", "bark", "loudly"], ["sleep"]]
@@ -117,7 +122,7 @@ def test_bad_input():
         ([], [], "no sentences"),
         (WORDS, TAGS[:2], "y"),
         ([["a", "b"]], [["X"]], "fewer tags than tokens"),
-        ([["a"]], [["X", "Y"]], "2 tags for 1 tokens"),
+        ([["a"]], [["X", "Y"]], "2 tags for 1 token"),
         (["ab"], [["X", "Y"]], "not a list of tokens"),
         ([["a", {"w": "b"}]], [["X", "Y"]], "words and tokens with attributes"),
         ([["a"]], [[1]], "tags as text"),
@@ -134,7 +139,7 @@ def test_bad_input():
 
 def test_stochastic_gradients_reach_the_same_tags(tmp_path: Path) -> None:
     best = Tagger(l2=0.3).fit(WORDS, TAGS)
-    how = {"l2": 0.3, "max_iter": 400, "tol": 0.0, "period": 1000, "batch": 2}
+    how: dict[str, Any] = {"l2": 0.3, "max_iter": 400, "tol": 0.0, "period": 1000, "batch": 2}
     with pytest.warns(UserWarning, match="max_iter"):
         found = Tagger(optimizer="sgd", **how).fit(WORDS, TAGS)
     assert found.predict(WORDS) == best.predict(WORDS)
@@ -159,3 +164,108 @@ def test_stochastic_gradients_reach_the_same_tags(tmp_path: Path) -> None:
             Tagger(**wrong).fit(WORDS, TAGS)
     with pytest.raises(zhat.Error):
         Tagger().fit_file("no such file")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"l2": 0.1, "context": 2, "min_count": 1, "max_iter": 300, "tol": 1e-4, "period": 5},
+        {"l1": 0.25, "l2": 0.0, "words": 5, "all_possible": True, "patience": 4},
+        {"l2": 0.2, "hash_bits": 12, "words": 1},
+        {"optimizer": "sgd", "batch": 2, "rate": 0.125, "random_state": 2**60, "tol": 1e-2},
+        {"objective": "joint", "l2": 0.4, "words": 3, "bound": "star", "tol": 1e-2, "random_state": 3},
+        {
+            "objective": "joint",
+            "context": 2,
+            "word_scores": False,
+            "min_count": 1,
+            "tol": 1e-2,
+            "max_iter": 200,
+        },
+    ],
+)
+def test_files_keep_the_parameters(options: dict[str, Any], tmp_path: Path) -> None:
+    tagger = Tagger(**options).fit(WORDS, TAGS)
+    tagger.save(tmp_path / "tagger.zhat")
+    again = Tagger.read(tmp_path / "tagger.zhat")
+    assert again.get_params() == tagger.get_params()
+    found = again.top_features(9999)
+    assert again.fit(WORDS, TAGS).top_features(9999) == tagger.top_features(9999)
+    assert found == tagger.top_features(9999)
+
+
+def test_the_program_keeps_the_parameters(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("the_DT dog_NN barks_VB\na_DT cat_NN\n")
+    options = ["--l2", "0.25", "--words", "1", "--seed", "9", "--min-count", "1"]
+    train = ["tag", "train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "tagger.zhat"), *options]
+    subprocess.run([*COMMAND, *train], capture_output=True, check=True)
+    found = Tagger.read(tmp_path / "tagger.zhat")
+    assert found.get_params() == Tagger(l2=0.25, words=1, random_state=9, min_count=1).get_params()
+
+
+def test_a_refit_leaves_nothing_of_the_other_objective() -> None:
+    tagger = Tagger(objective="joint", l2=0.01).fit(WORDS, TAGS)
+    assert "exact" in tagger.log_likelihoods_
+    tagger.set_params(objective="conditional").fit(WORDS, TAGS)
+    assert not hasattr(tagger, "log_likelihoods_")
+
+
+@pytest.mark.filterwarnings("ignore:training stopped after")
+def test_files_with_validation_data(tmp_path: Path) -> None:
+    def written(name: str, tags: list[list[str]]) -> Path:
+        path = tmp_path / name
+        lines = (
+            " ".join(f"{word}_{tag}" for word, tag in zip(*pair, strict=True))
+            for pair in zip(WORDS, tags, strict=True)
+        )
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    other = [["NN" if tag == "VB" else "VB" for tag in tags] for tags in TAGS]
+    train, valid = written("train.txt", TAGS), written("valid.txt", other)
+    # The loss that is kept is that of the tagger on the sentences of the other file.
+    found = Tagger(l2=0.3, max_iter=40, patience=3).fit_file(train, valid=valid)
+    _, loss = json.loads(found._native.training)["valid"]
+    tokens = sum(map(len, WORDS))
+    assert loss == pytest.approx(-found.log_probabilities(WORDS, other).sum() / tokens, rel=1e-9)
+    with pytest.raises(zhat.Error, match="none"):
+        Tagger().fit_file(train, valid=tmp_path / "none")
+
+
+CONLLU = (
+    "# sent_id = 1\n# text = I don't\n1\tI\ti\tPRON\tPRP\t_\t0\troot\t_\t_\n"
+    "2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_\n2\tdo\tdo\tAUX\tVBP\t_\t1\taux\t_\t_\n"
+    "3\tn't\tnot\tPART\tRB\t_\t1\tadvmod\t_\t_\n3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_\n\n"
+    "# newpar\n1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_\n\n"
+)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_tags_are_written_and_everything_else_stays(ending: str, tmp_path: Path) -> None:
+    source, path = tmp_path / "source.conllu", tmp_path / f"found.conllu{ending}"
+    source.write_text(CONLLU)
+    words, tags = read_tagged(source)
+    assert tags == [["PRON", "AUX", "PART"], ["INTJ"]]
+    write_tagged(path, source, [["A", None, "C"], ["D"]])
+    assert read_tagged(path) == (words, [["A", None, "C"], ["D"]])
+    write_tagged(path, source, tags)
+    if ending == "":
+        assert path.read_text() == CONLLU
+    elif ending == ".gz":
+        assert gzip.decompress(path.read_bytes()).decode() == CONLLU
+    else:
+        assert path.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+    write_tagged(path, source, [["a", "b", "c"], ["d"]], column="xpos")
+    assert read_tagged(path)[1] == tags
+    assert read_tagged(path, column="xpos")[1] == [["a", "b", "c"], ["d"]]
+
+
+def test_tags_that_do_not_fit_are_not_written(tmp_path: Path) -> None:
+    source = tmp_path / "source.conllu"
+    source.write_text(CONLLU)
+    with pytest.raises(InputError, match="sentence 2 has 2 tags for 1 token"):
+        write_tagged(tmp_path / "found", source, [["A", "B", "C"], ["D", "E"]])
+    with pytest.raises(InputError, match="tags of 1 sentence, expected 2"):
+        write_tagged(tmp_path / "found", source, [["A", "B", "C"]])
+    assert not (tmp_path / "found").exists()

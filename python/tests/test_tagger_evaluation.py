@@ -137,7 +137,7 @@ def test_many_tags_and_names_that_need_escapes() -> None:
     [
         (NEW, SEEN[:3], "3 sentences of tags for 4|fewer|0 tags for 1"),
         (NEW[:1], SEEN, "sentences of tags for 1"),
-        ([["a", "b"]], [["D"]], "1 tags for 2 tokens"),
+        ([["a", "b"]], [["D"]], "1 tag for 2 tokens"),
         ([["a"]], [[None]], "no token has a tag"),
         ([["a"]], [[3]], "expected tags as text"),
         ([["a"]], None, "requires y"),

@@ -113,7 +113,7 @@ def test_bad_input(tagger):
     for sentences, y, part in [
         ([], [], "no sentences"),
         (WORDS, TAGS[:2], "2 sentences of tags for 5"),
-        ([["a", "b"]], [["X"]], "1 tags for 2 tokens"),
+        ([["a", "b"]], [["X"]], "1 tag for 2 tokens"),
         ([["a"]], [[""]], "empty tag"),
         ([[{"w": "a"}]], [["X"]], "needs words"),
         (["ab"], [["X", "Y"]], "not a list of tokens"),

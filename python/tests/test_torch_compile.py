@@ -10,6 +10,8 @@ from torch_models import CASES, torch, zt
 
 import zhat
 
+pytest.importorskip("torch._dynamo.testing")
+
 OPERATIONS = {
     "log_partition": zt.log_partition,
     "entropy": zt.entropy,
@@ -82,6 +84,29 @@ def test_batches_of_other_lengths_are_not_compiled_again() -> None:
     assert compilations == 1
 
 
+def test_other_seeds_and_temperatures_are_not_compiled_again() -> None:
+    """A number is a constant until it changes, so there are two compilations: more would end in an error."""
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+
+    def asked(emissions: Any, seed: int, temperature: float) -> Any:
+        chain = zt.Chain(emissions, torch.eye(2, dtype=emissions.dtype))
+        soft, hard = zt.relaxed_sample(chain, 2, temperature, seed=seed)
+        return soft, hard, zt.sample(chain, 3, seed=seed)
+
+    compiled = torch.compile(asked, fullgraph=True, backend=counter)
+    compilations = []
+    for seed in range(2, 14):
+        ours, theirs = (torch.ones(4, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        found, want = compiled(ours, seed, 0.1 * seed), asked(theirs, seed, 0.1 * seed)
+        for own, expected in zip(found, want, strict=True):
+            torch.testing.assert_close(own, expected, rtol=1e-12, atol=0)
+        for own in (found, want):
+            own[0].square().sum().backward()
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-12)
+        compilations.append(counter.frame_count)
+    assert compilations[-1] == compilations[1]
+
+
 def test_other_sizes_with_dynamic_shapes() -> None:
     def asked(emissions: Any, lengths: Any) -> Any:
         chain = zt.Chain(emissions, torch.zeros(2, 2), lengths=lengths)
@@ -115,13 +140,14 @@ def test_operators_are_registered_correctly(name: str) -> None:
     ]
     if name not in ("factors", "graph"):
         plain = [tensor.detach() for tensor in tensors]
+        half = torch.tensor(0.5, dtype=torch.float64)
         checks += [
             (torch.ops.zhat.entropy.default, (tensors, text, "")),
             (torch.ops.zhat.kl.default, ([*tensors, *tensors], f"{text} | {text}", "")),
             (torch.ops.zhat.best.default, (plain, text, "")),
             (torch.ops.zhat.k_best.default, (plain, text, 2, "")),
             (torch.ops.zhat.sample.default, (plain, text, 2, 0, "")),
-            (torch.ops.zhat.relaxed_sample.default, (tensors, text, 2, 0.5, 0)),
+            (torch.ops.zhat.relaxed_sample.default, (tensors, text, 2, half, 0)),
         ]
     for operator, arguments in checks:
         torch.library.opcheck(operator, arguments)

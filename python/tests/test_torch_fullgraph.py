@@ -12,6 +12,7 @@ from torch_models import CASES, torch, zt
 import zhat
 
 struct: Any = pytest.importorskip("zhat.torch.struct")
+pytest.importorskip("torch._dynamo.testing")
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +142,8 @@ def test_graphs(name: str, operation: Any) -> None:
 # Distributions.
 
 
+SEEN = [[0, 1, 2, 1], [2, 0, 0, 1]]
+"""The observations of two sequences."""
 DISTRIBUTIONS: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "LinearChainCRF": (struct.LinearChainCRF, [(2, 3, 2, 2)]),
     "SemiMarkovCRF": (struct.SemiMarkovCRF, [(2, 3, 3, 2, 2)]),
@@ -148,6 +151,8 @@ DISTRIBUTIONS: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "SentCFG": (lambda *own: struct.SentCFG(own[:-1], own[-1]), [(2, 4, 2), (2, 2, 4, 4), (2, 2)]),
     "DependencyCRF": (struct.DependencyCRF, [(2, 4, 4)]),
     "NonProjectiveDependencyCRF": (struct.NonProjectiveDependencyCRF, [(2, 4, 4)]),
+    "DependencyCRF with labels": (struct.DependencyCRF, [(2, 4, 4, 2)]),
+    "HMM": (lambda *own: struct.HMM(*own[:3], torch.tensor(SEEN), own[3]), [(2, 2), (3, 2), (2,)]),
 }
 
 
@@ -204,6 +209,22 @@ def test_checks_of_compiled_distributions() -> None:
         compiled(one, other, torch.tensor([5, 2]), torch.tensor([5, 2]))
 
 
+def test_observations_in_compiled_code() -> None:
+    """Other observations are not compiled again, and those that no symbol has are an error."""
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    tables = [torch.randn(shape, dtype=torch.float64) for shape in ((2, 2), (3, 2), (2,))]
+
+    def ask(seen: Any) -> Any:
+        return struct.HMM(*tables, seen).partition
+
+    compiled = torch.compile(ask, fullgraph=True, backend=counter)
+    for seen in (torch.tensor(SEEN), 2 - torch.tensor(SEEN)):
+        torch.testing.assert_close(compiled(seen), ask(seen))
+    with pytest.raises(zhat.InputError, match="observations: found 3, expected integers from 0 to 2"):
+        compiled(1 + torch.tensor(SEEN))
+    assert counter.frame_count == 1
+
+
 # Operators.
 
 
@@ -213,6 +234,7 @@ def test_operators_of_checks_are_registered_correctly() -> None:
         (operators.in_range.default, (torch.tensor([[0, 2], [1, 1]]), "tags", 0, 2, "tags")),
         (operators.mask_lengths.default, (torch.tensor([[True, True], [True, False]]),)),
         (operators.equal_lengths.default, (torch.tensor([2, 1]), torch.tensor([2, 1]))),
+        (operators.equal_edges.default, (torch.tensor([[0, 1]]), torch.tensor([[0, 1]]))),
     ]
     model = zt.Chain(torch.zeros(2, 3, 2), torch.zeros(2, 2), lengths=torch.tensor([3, 2]))
     checks.append((operators.drawn.default, (list(model.tensors.values()), model.text, 2, torch.tensor(7))))
@@ -238,6 +260,7 @@ def test_operators_of_two_models_and_third_derivatives(name: str) -> None:
     forward = ("test_schema", "test_autograd_registration", "test_faketensor")
     third = ("log_partition", tensors, weights, inner, outer, text, "")
     torch.library.opcheck(operators.third.default, third, test_utils=forward)
-    soft, lengths, _, record = operators.relaxed_sample([own.detach() for own in tensors], text, 2, 0.5, 0)
-    given = (tensors, soft, lengths, record, text, 2, 0.5, 0)
+    half, plain = torch.tensor(0.5, dtype=torch.float64), [own.detach() for own in tensors]
+    soft, lengths, _, record = operators.relaxed_sample(plain, text, 2, half, 0)
+    given = (tensors, soft, lengths, record, text, 2, half, 0)
     torch.library.opcheck(operators.relaxed_gradient.default, given, test_utils=forward)

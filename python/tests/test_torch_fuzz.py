@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from functools import partial
 from typing import Any
@@ -229,3 +230,47 @@ def tolerance(given: dict[str, Any]) -> float:
     if isinstance(next(iter(given.values())), list):  # the first parameter sets the precision
         types.append(torch.get_default_dtype())
     return max([1e-9, *(30 * torch.finfo(own).eps for own in types if own is not torch.float64)])
+
+
+NUMBERS: list[Any] = [
+    0,
+    1,
+    2,
+    3,
+    40,
+    -1,
+    True,
+    np.int8(2),
+    np.uint64(3),
+    torch.tensor(2),
+    torch.tensor([1]),
+    0.5,
+    2.0,
+]
+NUMBERS += [torch.tensor(0.5), np.nan, np.inf, "2", None, [1], {}, 1j, object(), 2**50, 2**62, 2**63, 10**400]
+
+
+def test_numbers_of_states() -> None:
+    """Numbers, seeds and temperatures of any type are right, or an error that names them."""
+    model = zt.Chain(real(3, 2), real(2, 2))
+    states = torch.tensor(list(itertools.product(range(2), repeat=3)))
+    ranked = zt.score(model, states).sort(descending=True).values.tolist() + [-np.inf] * 40
+    asks: dict[str, tuple[Any, Any]] = {
+        "k": (lambda k: [zt.k_best(model, k).scores], lambda k: [ranked[: int(k)]]),
+        "n": (lambda n: [zt.sample(model, n, seed=1)], lambda n: [zt.sample(model, int(n), seed=1)]),
+        "seed": (lambda seed: relaxed(2, 0.5, seed), lambda seed: relaxed(2, 0.5, int(seed))),
+        "temperature": (lambda t: relaxed(2, t, 1), lambda t: relaxed(2, float(t), 1)),
+    }
+
+    def relaxed(n: Any, temperature: Any, seed: Any) -> list[Any]:
+        return [*zt.relaxed_sample(model, n, temperature, seed=seed)]
+
+    for name, (ask, wanted) in asks.items():
+        answers = 0
+        for number in NUMBERS:
+            text = f"{name} = {number!r}"
+            found = outcome(partial(ask, number), (f"{name}: ", "memory"), text)
+            if found is not None:
+                answers += 1
+                same(found, wanted(number), 1e-12, text)
+        assert 5 < answers < len(NUMBERS), name

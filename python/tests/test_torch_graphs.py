@@ -130,3 +130,113 @@ def test_single_precision() -> None:
     torch.testing.assert_close(
         value.double(), zt.log_partition(model("per edge", doubles)), rtol=1e-6, atol=0
     )
+
+
+# Divergences of two graphs.
+
+
+def own_log_probabilities(form: str, tensors: list[Any]) -> Any:
+    return torch.log_softmax(scores(form, tensors), 0)
+
+
+def called(ask: Any, compiled: bool) -> Any:
+    torch._dynamo.reset()
+    return torch.compile(ask, fullgraph=True, backend="aot_eager") if compiled else ask
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("operation", [zt.cross_entropy, zt.kl])
+@pytest.mark.parametrize("form", ["shared", "per edge"])
+def test_divergences_need_the_same_edges(form: str, operation: Any, compiled: bool) -> None:
+    def ask(edges: Any, *tensors: Any) -> Any:
+        p, q = (
+            zt.Model(zhat.PairwiseGraph, nodes=nodes, interactions=table, edges=own)
+            for nodes, table, own in zip(
+                tensors[::2], tensors[1::2], (torch.tensor(EDGES), edges), strict=True
+            )
+        )
+        return operation(p, q)
+
+    call, same = called(ask, compiled), torch.tensor(EDGES)
+    ours, theirs = parameters(form, 5), parameters(form, 6)
+    own, other = own_log_probabilities(form, ours), own_log_probabilities(form, theirs)
+    want = (own.exp() * ((own if operation is zt.kl else 0.0) - other)).sum()
+    torch.testing.assert_close(call(same, *ours, *theirs), want, rtol=1e-10, atol=1e-10)
+    turned = same.clone()
+    turned[1] = turned[1].flip(0)
+    with pytest.raises(zhat.InputError, match=r"q: edges\[1\] is \[1, 2\], expected \[2, 1\] as in p"):
+        call(turned, *ours, *theirs)
+
+
+FACTORS: list[Any] = [((0, 1), torch.ones(2, 2)), ((1, 2), torch.eye(2)), ((3,), torch.zeros(3))]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("operation", [zt.cross_entropy, zt.kl])
+@pytest.mark.parametrize(
+    ("sizes", "factors", "message"),
+    [
+        (
+            [2, 2, 2, 3],
+            [FACTORS[0], ((0, 2), torch.eye(2)), FACTORS[2]],
+            r"q: scopes\[1\] is \[0, 2\], expected",
+        ),
+        (
+            [2, 2, 2, 3],
+            [FACTORS[0], ((2, 1), torch.eye(2)), FACTORS[2]],
+            r"q: scopes\[1\] is \[2, 1\], expected",
+        ),
+        ([2, 2, 2, 3], FACTORS[:2], "q: has 2 scopes, expected 3 as in p"),
+        ([2, 2, 2, 3, 2], FACTORS, "q: has 5 cardinalities, expected 4 as in p"),
+        ([2, 2, 2, 4], [*FACTORS[:2], ((3,), torch.zeros(4))], r"q: cardinalities\[3\] is 4, expected 3"),
+    ],
+)
+def test_divergences_need_the_same_factors(
+    operation: Any, sizes: list[int], factors: Any, message: str, compiled: bool
+) -> None:
+    """While compiling, PyTorch has an error of its own, with the message in it."""
+
+    def ask(*tables: Any) -> Any:
+        given = zip([scope for scope, _ in factors], tables, strict=True)
+        p = zt.Model(zhat.FactorGraph, cardinalities=[2, 2, 2, 3], factors=FACTORS)
+        return operation(p, zt.Model(zhat.FactorGraph, cardinalities=sizes, factors=given))
+
+    with pytest.raises(Exception if compiled else zhat.InputError, match=message):
+        called(ask, compiled)(*(table for _, table in factors))
+
+
+def test_divergences_need_the_same_form() -> None:
+    shared, edges = model("shared", parameters("shared")), model("per edge", parameters("per edge"))
+    with pytest.raises(zhat.InputError, match=r"q: interactions has shape \(4, 3, 3\), expected \(3, 3\)"):
+        zt.kl(shared, edges)
+    with pytest.raises(zhat.InputError, match="q: has nodes and left and edges, expected nodes and inter"):
+        zt.kl(shared, model("tied", parameters("tied")))
+
+
+def test_methods_of_entropy_and_divergences() -> None:
+    """With loopy belief propagation, from its own log Z and marginals; it differs from the exact value."""
+    ours, theirs = ([own.detach() for own in parameters("per edge", seed)] for seed in (5, 6))
+    p, q = model("per edge", ours), model("per edge", theirs)
+    first, second = (zhat.PairwiseGraph(own[0].numpy(), EDGES, own[1].numpy()) for own in (ours, theirs))
+    found = first.factor_marginals(method="bp").value
+    log_p, log_q = (own.log_partition(method="bp").value for own in (first, second))
+
+    def expected(tensors: list[Any]) -> float:
+        nodes, table = (own.numpy() for own in tensors)
+        return float((found.nodes * nodes).sum() + (found.interactions * table).sum())
+
+    entropy, cross = log_p - expected(ours), log_q - expected(theirs)
+    assert zt.entropy(p, method="bp").item() == pytest.approx(entropy, rel=1e-12)
+    assert zt.cross_entropy(p, q, method="bp").item() == pytest.approx(cross, rel=1e-12)
+    assert zt.kl(p, q, method="bp").item() == pytest.approx(cross - entropy, rel=1e-9)
+    assert abs(zt.kl(p, q).item() - (cross - entropy)) > 1e-6
+    chain = zt.Chain(torch.zeros(3, 2), torch.zeros(2, 2))
+    with pytest.raises(zhat.InputError, match="method: divergences of a chain are exact"):
+        zt.kl(chain, chain, method="randomized")
+    assert zt.kl(chain, chain, method="exact", threads=1) == 0
+
+
+@pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
+def test_graphs_have_no_proposals(operation: Any) -> None:
+    with pytest.raises(zhat.InputError, match=r"scores: are for a proposal .* a pairwise-graph has none"):
+        operation(model("shared", parameters("shared")), scores=torch.zeros(4, 3))

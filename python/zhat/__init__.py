@@ -62,7 +62,7 @@ from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
 from .sparse import Sparse
-from .tagger import Tagger, Tagging, read_tagged
+from .tagger import Tagger, Tagging, read_tagged, write_tagged
 from .tagger_evaluation import TagEvaluation, TagMeasures
 
 __all__ = [
@@ -152,6 +152,7 @@ __all__ = [
     "score",
     "set_num_threads",
     "show_config",
+    "write_tagged",
 ]
 
 

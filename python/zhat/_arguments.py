@@ -29,7 +29,7 @@ def integer(name: str, value: object, low: int = 0, high: int = 2**63 - 1) -> in
     else:
         unmasked(name, value)
         try:
-            number = operator.index(value)  # type: ignore[arg-type]
+            number = int(operator.index(value))  # type: ignore[arg-type]
         except TypeError:
             raise InputError(f"{name}: expected an integer, found {value!r}") from None
     if not low <= number <= high:

@@ -19,6 +19,7 @@ from .sequence_answer import Path, Segmentation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ._predictor import Bin
     from .model import FactorGraph
 
 _MOST_BARS = 60
@@ -282,6 +283,31 @@ def confusion(shares: NDArray[np.float64], names: Sequence[str], ax: Axes | None
     ax.set_ylabel("observed")
     ax.set_title("confusion matrix")
     ax.figure.colorbar(picture, ax=ax, label="share of the observed tag")
+    return ax
+
+
+def reliability(bins: Sequence[Bin], ax: Axes | None) -> Axes:
+    """Observed shares over predicted probabilities, with the limits of the shares, and the diagonal."""
+    ax = _axes(ax, 4.4, 4.4)
+    known = [own for own in bins if own.events > 0]
+    low = [max(0.0, own.observed - own.observed_low) for own in known]
+    high = [max(0.0, own.observed_high - own.observed) for own in known]
+    ax.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--", label="calibrated")
+    ax.errorbar(
+        [own.predicted for own in known],
+        [own.observed for own in known],
+        yerr=[low, high],
+        color=category(0),
+        marker="o",
+        linestyle="none",
+        label="95% limits",
+    )
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    ax.set_aspect("equal")
+    ax.set_xlabel("predicted probability")
+    ax.set_ylabel("observed share")
+    ax.set_title("reliability")
     return ax
 
 

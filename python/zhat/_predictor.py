@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,24 @@ from .answer import Guarantee
 from .errors import InputError
 from .runtime import run
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 P = TypeVar("P", bound="StructuredPredictor")
 
 EXACT = Guarantee(kind="exact", words="exact")
 
 
 class Step(NamedTuple):
-    """A step of training: its number, the objective, and the certified gap to the minimum."""
+    """A step of training: its number, the objective, and an upper bound on its distance from the minimum.
+
+    If `certified` is false, some samples are approximate, and the gap is an estimate.
+    """
 
     step: int
     objective: float
     gap: float
+    certified: bool
 
 
 class Regret(NamedTuple):
@@ -111,6 +118,16 @@ class Evaluation(Tabular):
     log_loss: Guarantee = EXACT
     marginals_error: Guarantee = EXACT
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draws the reliability with matplotlib and returns the axes; a new figure is created without `ax`.
+
+        One point per bin: the share of its events that happened, with its limits, over the mean of their
+        predicted probabilities. The points of calibrated probabilities are near the diagonal.
+        """
+        from ._plot import reliability
+
+        return reliability(self.reliability, ax)
+
     def _columns(self) -> Columns:
         return {name: [getattr(one, name) for one in self.reliability] for name in Bin._fields}
 
@@ -161,6 +178,7 @@ class StructuredPredictor(Estimator):
     history_: list[Step]
     regret_: Regret | None
     centres_: Centres | None
+    left_out_: int
     exact_: bool
     _binary: bool
     _predictor: _zhat.Predictor
@@ -273,6 +291,13 @@ class StructuredPredictor(Estimator):
                 convergence_warning(),
                 stacklevel=2,
             )
+        if self.left_out_ > 0:
+            warnings.warn(
+                f"{name}: {self.left_out_} of {observed.rows} rankings are partial; the fit of the spread "
+                "leaves them out",
+                UserWarning,
+                stacklevel=2,
+            )
         return self
 
     def _take(self, native: _zhat.Predictor, classes: NDArray[Any], names: list[str] | None) -> None:
@@ -285,6 +310,7 @@ class StructuredPredictor(Estimator):
             del self.feature_names_in_
         self.alpha_, _, self.objective_, self.gap_, self.confidence_ = native.training
         self.centres_ = None if native.centres is None else Centres(*native.centres)
+        self.left_out_ = native.left_out
         self.exact_ = native.exact
 
     def __sklearn_is_fitted__(self) -> bool:

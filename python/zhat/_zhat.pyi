@@ -96,6 +96,7 @@ __all__ = [
     "tree",
     "tree_score",
     "word_attributes",
+    "write_tagged",
 ]
 
 __version__: str
@@ -573,6 +574,8 @@ class Predictor:
     ]: ...
     @property
     def centres(self) -> tuple[float, float, float] | None: ...
+    @property
+    def left_out(self) -> int: ...
     def marginals(self, inputs: Inputs, run: Run) -> tuple[NDArray[np.float64], list[tuple[str, str]]]: ...
     def log_probabilities(
         self,
@@ -681,7 +684,7 @@ def train_predictor(
     run: Run,
 ) -> tuple[
     Predictor,
-    list[tuple[int, float, float]],
+    list[tuple[int, float, float, bool]],
     list[tuple[float, float]],
     tuple[int, float, float, float, float] | None,
 ]: ...
@@ -712,6 +715,10 @@ class Tagger:
     def tags(self) -> list[str]: ...
     @property
     def window(self) -> tuple[int, int] | None: ...
+    @property
+    def context(self) -> int: ...
+    @property
+    def hash_bits(self) -> int | None: ...
     @property
     def template(self) -> str | None: ...
     @property
@@ -760,6 +767,13 @@ def read_tagged(
     word: str | None,
     sequence: str | None,
 ) -> tuple[list[list[str]], list[list[str | None]]]: ...
+def write_tagged(
+    path: str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    tags: list[list[str | None]],
+    columns: tuple[str | None, str | None, str | None, str | None],
+    tagged: bool,
+) -> None: ...
 def word_attributes(words: list[str], count: int, ends: int) -> list[list[tuple[str, float]]]: ...
 def tag_spans(tags: list[str]) -> list[tuple[int, int, str]]: ...
 def train_joint_tagger(
@@ -787,6 +801,7 @@ def train_tagger_file(
     block: int,
     hash_bits: int | None,
     how: str,
+    valid: str | os.PathLike[str] | None,
     checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
 ) -> tuple[Tagger, list[tuple[int, float]]]: ...

@@ -34,7 +34,8 @@ class LabelRanker(StructuredPredictor):
       order of a Plackett–Luce predictor). "precedence" and "positions" are exact up to 16 items; more need
       `method="sampled"`. "mallows" is fitted in two stages: `centres_` has the objective, certified gap and
       confidence of the Plackett–Luce fit. The spread is then the best for these orders, and `objective_` is
-      that of both together. It is not convex, so that `gap_` is `objective_` itself.
+      that of both together. It is not convex, so that `gap_` is `objective_` itself. Partial rankings are not
+      used for the spread; a warning and `left_out_` give their number.
     - `decision`: "most-probable", or "kendall" for the order of largest expected τ.
 
     The other parameters and the attributes are those of `LabelSetClassifier`; `classes_` are the items.

@@ -1,4 +1,4 @@
-"""Taggers: `Tagger`, and `read_tagged` for tagged files."""
+"""Taggers: `Tagger`, and `read_tagged` and `write_tagged` for tagged files."""
 
 from __future__ import annotations
 
@@ -67,11 +67,32 @@ def read_tagged(
     given. `column` is the column of the tags: `"upos"` or `"xpos"` in CoNLL-U, a number from 1, or a name. A
     tag is None where the file has `_`.
     """
+    return _zhat.read_tagged(path, format, _named(column), _named(word), _named(sequence))
 
-    def named(value: str | int | None) -> str | None:
-        return None if value is None else str(value)
 
-    return _zhat.read_tagged(path, format, named(column), named(word), named(sequence))
+def write_tagged(
+    path: FilePath,
+    source: FilePath,
+    tags: Iterable[Sequence[str | None]],
+    column: str | int | None = None,
+    format: str | None = None,
+    word: str | int | None = None,
+    sequence: str | int | None = None,
+    tagged: bool = True,
+) -> None:
+    """Writes the tagged file `source` to `path` with other tags, one list per sentence of `read_tagged`.
+
+    Everything but the tags stays as it is: the other columns, and the comments, ranges and empty nodes of
+    CoNLL-U. A tag of None is written as `_`. A path that ends in `.gz` or `.zst` is compressed. With
+    `tagged=False` the source has no column of tags, and gets one. The other arguments are those of
+    `read_tagged`.
+    """
+    columns = (format, _named(column), _named(word), _named(sequence))
+    _zhat.write_tagged(path, source, texts_with_gaps(tags), columns, bool(tagged))
+
+
+def _named(value: str | int | None) -> str | None:
+    return None if value is None else str(value)
 
 
 class Tagger(Estimator):
@@ -257,23 +278,22 @@ class Tagger(Estimator):
         sequence: str | int | None = None,
         features: str | None = None,
         block: int = 1 << 26,
+        valid: FilePath | None = None,
     ) -> T:
         """Trains on a tagged file of any size by stochastic gradients, whatever `optimizer` is.
 
         The file is read in blocks of about `block` bytes, once per epoch and twice more. Only one block is
         in memory, and with `hash_bits` no dictionary of attributes. `features` are the items of
         `zhat tag train --features`, by default the attributes of a file in CRFsuite's format and otherwise
-        those of words. The other arguments are those of `read_tagged`.
+        those of words. With `valid`, a tagged file that is read whole, training stops after `patience`
+        epochs without an improvement of its log-loss, and the best weights are kept. The other arguments
+        are those of `read_tagged`.
         """
         if self._joint():
             raise InputError('objective: a file in blocks trains a "conditional" tagger only')
         given = features is not None
         items = features if features is not None else f"appendix-b:{integer('words', self.words, 1, 99)}"
-
-        def named(value: str | int | None) -> str | None:
-            return None if value is None else str(value)
-
-        read = (format, named(column), named(word), named(sequence))
+        read = (format, _named(column), _named(word), _named(sequence))
         self._native, self.steps_ = _zhat.train_tagger_file(
             path,
             read,
@@ -281,6 +301,7 @@ class Tagger(Estimator):
             integer("block", block, 1),
             None if self.hash_bits is None else integer("hash_bits", self.hash_bits, 1, 30),
             self._how(optimizer="sgd"),
+            valid,
             self._kept(),
             self._run(),
         )
@@ -369,7 +390,7 @@ class Tagger(Estimator):
 
     def _fitted(self) -> None:
         training = json.loads(self._native.training)
-        for name in ("n_features_in_", "feature_names_in_", "_order"):
+        for name in ("n_features_in_", "feature_names_in_", "_order", "log_likelihoods_"):
             self.__dict__.pop(name, None)
         self.classes_ = self._native.tags
         self.n_iter_ = training["steps"]
@@ -563,9 +584,14 @@ class Tagger(Estimator):
 
     @classmethod
     def read(cls: type[T], path: FilePath) -> T:
-        """Reads a tagger from a `.zhat` file."""
-        tagger = cls()
-        tagger._native = _zhat.Tagger.read(path)
+        """Reads a tagger from a `.zhat` file, with the parameters that it was trained with.
+
+        Older files have only `l1`, `l2`, `context`, `words` and `hash_bits`, or for joint taggers `context`
+        and `words`; the other parameters are the defaults then.
+        """
+        native = _zhat.Tagger.read(path)
+        tagger = cls(**_parameters(native))
+        tagger._native = native
         tagger._fitted()
         return tagger
 
@@ -582,6 +608,64 @@ class Tagger(Estimator):
         if "_native" in state:
             state["_native"] = _zhat.Tagger.from_bytes(state["_native"])
         self.__dict__.update(state)
+
+
+# The parameters of `Tagger` and their names in the options of training.
+_CONDITIONAL = {
+    "l1": "l1",
+    "l2": "l2",
+    "context": "context",
+    "min_count": "min_count",
+    "all_possible": "all_possible",
+    "max_iter": "iterations",
+    "tol": "delta",
+    "period": "period",
+    "patience": "patience",
+    "optimizer": "optimizer",
+    "batch": "batch",
+    "rate": "rate",
+}
+_JOINT = {
+    "l2": "l2",
+    "context": "context",
+    "words": "window",
+    "min_count": "min_count",
+    "word_scores": "word_scores",
+    "bound": "bound",
+    "max_iter": "iterations",
+    "tol": "delta",
+    "period": "period",
+    "patience": "patience",
+}
+# The numbers that a parameter of None stands for.
+_USUAL = {
+    "conditional": {"l2": 1.0, "min_count": 0, "max_iter": 1000, "tol": 1e-5, "patience": 10, "rate": 0.0},
+    "joint": {"l2": 0.5, "min_count": 2, "max_iter": 300, "tol": 1e-4, "patience": 50},
+}
+
+
+def _parameters(native: _zhat.Tagger) -> dict[str, Any]:
+    """The parameters of a tagger in a file."""
+    training = json.loads(native.training)
+    found: dict[str, Any] = {}
+    if native.window is not None:
+        objective, names = "joint", _JOINT
+        found["context"], found["words"] = native.window
+    else:
+        objective, names = "conditional", _CONDITIONAL
+        found["context"], found["hash_bits"] = native.context, native.hash_bits
+        found["l1"], found["l2"] = training["penalties"]
+        template = native.template
+        name, _, words = (template or "").partition(":")
+        if name == "appendix-b" and words.isdigit():
+            found["words"] = int(words)
+    options = training.get("learning")
+    if options is not None:
+        found.update({name: options[option] for name, option in names.items()})
+        found["random_state"] = training["seed"]
+    usual = _USUAL[objective]
+    found = {name: None if value == usual.get(name, ...) else value for name, value in found.items()}
+    return {"objective": objective, **found}
 
 
 def _known(tags: Any) -> list[list[str | None]] | None:

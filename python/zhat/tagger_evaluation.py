@@ -100,7 +100,8 @@ class TagEvaluation(Tabular):
         if self.log_loss is not None:
             facts["log-loss"] = f"{self.log_loss:.5f} nats per token"
         if self.unseen_tags:
-            facts["unseen tags"] = f"{self.unseen_tags:,} tokens have a tag that training never saw"
+            tokens = "1 token has" if self.unseen_tags == 1 else f"{self.unseen_tags:,} tokens have"
+            facts["unseen tags"] = f"{tokens} a tag that training never saw"
         parts = [_html.table(facts), _table("tag", self.tags)]
         if self.spans is not None:
             parts.append(_table("span", (*self.span_types, self.spans)))

@@ -3,9 +3,6 @@
 use crate::python;
 use crate::shell::{Outcome, Step, target};
 
-/// The site generator, and what runs notebooks.
-const REQUIREMENTS: &str = "python/requirements-docs.txt";
-
 /// Builds the site with every link checked, notebooks at full size.
 pub fn run() -> Outcome {
     site("full")
@@ -18,9 +15,9 @@ pub fn test() -> Outcome {
     site("small")
 }
 
-/// The Python reference is read from the package itself, so the package is installed first.
+/// The Python reference is read from the package itself, and notebooks use PyTorch, so both are installed first.
 fn site(size: &str) -> Outcome {
-    let environment = python::environment(&[REQUIREMENTS])?;
+    let environment = python::with_torch()?;
     let folder = target().join("site").to_string_lossy().into_owned();
     Step::new(environment.join("bin/python"), &["docs/site/build.py", &folder])
         .env("ZHAT_EXAMPLES", size)

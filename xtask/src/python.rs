@@ -9,9 +9,9 @@ use crate::shell::{Outcome, Step, root, target};
 /// The pinned tools; a change of this file creates a new environment.
 const REQUIREMENTS: &str = "python/requirements-dev.txt";
 
-/// PyTorch, which only the tests of `zhat.torch` need. It comes from the package index configured for pip and
-/// can take gigabytes.
-const TORCH: &str = "python/requirements-torch.txt";
+/// PyTorch, for the tests of `zhat.torch` and the notebooks that use it, and the site generator. PyTorch comes
+/// from the package index configured for pip and can take gigabytes, so both parts share an environment.
+const TORCH_AND_DOCS: [&str; 2] = ["python/requirements-torch.txt", "python/requirements-docs.txt"];
 
 /// Ray, for the tests of divided queries on a cluster.
 const RAY: &str = "python/requirements-ray.txt";
@@ -47,7 +47,7 @@ fn pytest(environment: &Path, args: &[&str], expected: Option<&[&str]>) -> Outco
 ///
 /// With `ci` a skipped test fails the run.
 pub fn test_torch(ci: bool) -> Outcome {
-    let environment = environment(&[TORCH])?;
+    let environment = with_torch()?;
     // Fails here if PyTorch is missing, because the tests would then all be skipped.
     tool(&environment, "python", &["-c", "import torch"]).run()?;
     pytest(&environment, &["-k", "torch"], ci.then_some(&[]))
@@ -62,8 +62,13 @@ pub fn test_ray(ci: bool) -> Outcome {
     pytest(&environment, &["tests/test_cluster_on_ray.py"], ci.then_some(&[]))
 }
 
+/// The environment with PyTorch and the site generator.
+pub fn with_torch() -> Outcome<PathBuf> {
+    environment(&TORCH_AND_DOCS)
+}
+
 /// An environment with the pinned tools, the packages of more requirements files, and zhat itself.
-pub fn environment(more: &[&str]) -> Outcome<PathBuf> {
+fn environment(more: &[&str]) -> Outcome<PathBuf> {
     let environment = environment::with(&[&[REQUIREMENTS], more].concat())?;
     develop(&environment)?;
     Ok(environment)

@@ -188,21 +188,25 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
         text = comparison(&table, rows) + "\n";
     }
     let seconds = units::seconds(started.elapsed().as_secs_f64());
-    let steps = match (own.labels.is_some(), trained.converged) {
-        (true, _) => {
-            format!("counted from the column {}, {seconds}", own.labels.as_deref().unwrap_or_default())
+    let ending = if trained.converged { "converged" } else { "not converged" };
+    let iterations = format!("{}, {ending}", units::count(trained.steps, "iteration"));
+    let steps = match &own.labels {
+        // Relative counts are one step.
+        Some(column) if trained.steps == 1 && trained.converged => {
+            format!("counted from the column {column}, {seconds}")
         }
-        (_, true) => format!("{} iterations, converged, {seconds}", trained.steps),
-        (_, false) => format!("{} iterations, not converged, {seconds}", trained.steps),
+        Some(column) => format!("counted from the column {column}, {iterations}, {seconds}"),
+        None => format!("{iterations}, {seconds}"),
     };
     text += &output::facts(&[
-        ("data", format!("{rows} rows in {} sequences", found.data.count())),
+        ("data", data_size(rows, found.data.count())),
         (
             "model",
             format!(
-                "{} states, {} emissions, {parameters} parameters",
-                model.states(),
-                model.emissions().name()
+                "{}, {} emissions, {}",
+                units::count(model.states(), "state"),
+                model.emissions().name(),
+                units::count(parameters, "parameter")
             ),
         ),
         (
@@ -219,6 +223,11 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     ]);
     output::print(&text)?;
     Ok(output::ended())
+}
+
+/// The numbers of rows and sequences.
+fn data_size(rows: usize, sequences: usize) -> String {
+    format!("{} in {}", units::count(rows, "row"), units::count(sequences, "sequence"))
 }
 
 /// A model, the table of the numbers of states that were compared, and the forecast of its training; there is none for
@@ -258,19 +267,27 @@ fn fitted(
     let own = &arguments.hmm;
     if let Some(labels) = &found.labels {
         let states = found.layout.states.len();
+        if let Some(model) = given.filter(|model| model.states() != states) {
+            let (named, wanted) = (own.labels.as_deref().unwrap_or_default(), model.states());
+            let message = format!("the column {named} has {states} states, the model of --from {wanted}");
+            return Err(Error::argument("--labels", message));
+        }
         if own.states.iter().any(|&wanted| wanted != states) {
-            let message =
-                format!("the column {} has {states} states", own.labels.as_deref().unwrap_or_default());
+            let message = format!(
+                "the column {} has {}",
+                own.labels.as_deref().unwrap_or_default(),
+                units::count(states, "state")
+            );
             return Err(Error::argument("--states", message));
         }
-        let trained = train_supervised(&found.data, labels, states, found.family, how, run)?;
+        let trained = train_supervised(&found.data, labels, states, found.family, how, given, run)?;
         return Ok(Fitted { trained, table: Vec::new(), forecast: None });
     }
     let states = match (given, own.states.as_slice()) {
         (Some(model), []) => model.states(),
         (Some(model), &[wanted]) if wanted == model.states() => wanted,
         (Some(model), _) => {
-            let message = format!("the model of --from has {} states", model.states());
+            let message = format!("the model of --from has {}", units::count(model.states(), "state"));
             return Err(Error::argument("--states", message));
         }
         (None, []) => {
@@ -363,7 +380,7 @@ pub fn score(arguments: &ScoreArguments, data: &Path, model: &Hmm) -> Result<Exi
         return Ok(output::ended());
     }
     let text = output::facts(&[
-        ("data", format!("{rows} rows in {} sequences", logs.len())),
+        ("data", data_size(rows, logs.len())),
         ("log-likelihood", format!("{total:.6}; {:.6} nats per row", total / rows as f64)),
         ("guarantee", "exact".into()),
     ]);

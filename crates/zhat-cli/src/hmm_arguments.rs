@@ -87,7 +87,8 @@ pub struct HmmArguments {
     /// otherwise all rows are one sequence]
     #[arg(long, value_name = "COLUMN", help_heading = HEADING)]
     pub sequence: Option<String>,
-    /// Column with the states, if they are known: the model is counted instead of trained
+    /// Column with the states, if they are known: the model is counted, with EM only for components of mixtures and
+    /// for missing values
     #[arg(long, value_name = "COLUMN", help_heading = HEADING)]
     pub labels: Option<String>,
     /// Transitions that are possible

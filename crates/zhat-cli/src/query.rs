@@ -215,6 +215,9 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
         };
         let (name, answer) = (query.name(), answer?);
         let answered = Answered { model, name, plan: None, answer, run: own, first, rows: None, trees };
+        if first == 0 {
+            output::warn(&answered.answer.diagnostics);
+        }
         output::print(&text_of(&answered, style)?)?;
         if signals::received() {
             return Ok(Exit::Interrupted);

@@ -123,7 +123,8 @@ fn recipe(arguments: &RecipeArguments, examples: &Examples, run: &Run) -> Result
         .iterations(arguments.iterations)
         .samples(arguments.samples)
         .batch(arguments.batch)
-        .share(arguments.step_share);
+        .share(arguments.step_share)
+        .failure(arguments.failure);
     let fourier =
         arguments.fourier.map(|features| Fourier { features, gamma: arguments.gamma, seed: run.seed() });
     let scaling = match arguments.scaling {
@@ -207,6 +208,12 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         write_predictor_checkpoint(now, path)?;
     }
     write_atomically(&arguments.output, |out| write_predictor(&predictor, out))?;
+    if training.left_out > 0 {
+        let (count, rows) = (training.left_out, training.rows);
+        eprintln!(
+            "zhat: warning: {count} of {rows} rankings are partial; the fit of the spread leaves them out"
+        );
+    }
     let seconds = started.elapsed().as_secs_f64();
     let converged = training.gap <= arguments.recipe.gap;
     let pairs = match predictor.form() {
@@ -222,6 +229,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
             "confidence": training.confidence, "certified": training.confidence > 0.0, "converged": converged, "history": history, "seed": run.seed(), "seconds": seconds,
         });
         if let Some(centres) = &training.centres {
+            members["left_out"] = json!(training.left_out);
             members["centres"] = json!({
                 "objective": json_number(centres.objective), "gap": json_number(centres.gap),
                 "confidence": centres.confidence, "converged": centres.gap <= arguments.recipe.gap,
@@ -255,6 +263,14 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         facts.push(("centres", above(centres.objective, centres.gap, centres.confidence)));
         let known = "the spread is the best for these centres; no bound on the joint minimum except 0";
         facts.push(("objective", format!("{}; {known}", objective(training.objective))));
+        if training.left_out > 0 {
+            let spread = format!(
+                "from {} complete rankings, without {} partial ones",
+                training.rows - training.left_out,
+                training.left_out
+            );
+            facts.push(("spread", spread));
+        }
     } else if training.confidence == 1.0 && training.gap == training.objective {
         let known = "not convex, so that no bound on its minimum except 0 is known";
         facts.push(("objective", format!("{}; {known}", objective(training.objective))));

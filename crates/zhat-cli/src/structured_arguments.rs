@@ -93,6 +93,10 @@ pub struct RecipeArguments {
     /// samples grows with the logarithm of the number of steps
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     pub step_share: f64,
+    /// Probability δ that the certified gap of a run with sampled gradients fails, a number above 0 and below 1; the
+    /// confidence of the gap is 1 − δ
+    #[arg(long, value_name = "DELTA", default_value_t = 0.05)]
+    pub failure: f64,
     /// Stop once the objective is certified to be this close to its minimum, in nats per row
     #[arg(long, default_value_t = 1e-6)]
     pub gap: f64,

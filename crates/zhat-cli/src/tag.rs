@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zhat::internal::io::write_atomically;
+use zhat::internal::io::{compressed, write_atomically};
 use zhat::internal::training::{Kept, require_step};
 use zhat::internal::units;
 use zhat::io::table::cell;
@@ -173,14 +173,21 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
         return Ok(output::ended());
     }
     let mut facts = vec![
-        ("data", format!("{} sentences, {} tokens", training.sentences, training.tokens)),
+        (
+            "data",
+            format!(
+                "{}, {}",
+                units::count(training.sentences, "sentence"),
+                units::count(training.tokens, "token")
+            ),
+        ),
         (
             "model",
             format!(
-                "{} tags, {} attributes, {} parameters, {} of them not 0",
-                tagger.tags().len(),
-                tagger.attributes(),
-                tagger.parameters().len(),
+                "{}, {}, {}, {} of them not 0",
+                units::count(tagger.tags().len(), "tag"),
+                units::count(tagger.attributes(), "attribute"),
+                units::count(tagger.parameters().len(), "parameter"),
                 tagger.nonzero()
             ),
         ),
@@ -191,14 +198,15 @@ fn train_tagger(arguments: &TagTrainArguments) -> Result<Exit> {
             format!("{} attributes share a bucket with an earlier one", training.collisions),
         ));
     }
-    let steps = if optimizer == TagOptimizer::Sgd { "epochs" } else { "steps" };
+    let steps = if optimizer == TagOptimizer::Sgd { "epoch" } else { "step" };
+    let steps = units::count(training.steps, steps);
     let late = if training.converged { "" } else { " (not converged)" };
     facts.push(("objective", format!("{:.6}{late}", training.objective)));
     if let Some((step, loss)) = training.valid {
         facts.push(("validation", format!("log-loss {loss:.6} per token, at step {step}")));
     }
     facts.extend([
-        ("training", format!("{} {steps}, {}", training.steps, units::seconds(seconds))),
+        ("training", format!("{steps}, {}", units::seconds(seconds))),
         ("written", arguments.output.display().to_string()),
     ]);
     output::print(&output::facts(&facts))?;
@@ -224,7 +232,8 @@ fn predict(arguments: &TagPredictArguments) -> Result<Exit> {
     let inputs = tagger.inputs(&corpus)?;
     if inputs.unseen_tags() > 0 && arguments.known {
         let count = inputs.unseen_tags();
-        eprintln!("zhat: warning: {count} tokens have a tag that training never saw; they are tagged anew");
+        let (unseen, they) = (unseen_tags(count), if count == 1 { "it is" } else { "they are" });
+        eprintln!("zhat: warning: {unseen}; {they} tagged anew");
     }
     let mut bytes = Vec::new();
     let mut members = json!({});
@@ -290,9 +299,16 @@ fn predict(arguments: &TagPredictArguments) -> Result<Exit> {
     } else if arguments.output == Path::new("-") {
         output::print(&String::from_utf8_lossy(&bytes))?;
     } else {
+        let bytes = compressed(&arguments.output, bytes)?;
         write_atomically(&arguments.output, |out| out.write_all(&bytes))?;
     }
     Ok(Exit::Answered)
+}
+
+/// `1 token has a tag that training never saw`.
+fn unseen_tags(count: usize) -> String {
+    let have = if count == 1 { "has" } else { "have" };
+    format!("{} {have} a tag that training never saw", units::count(count, "token"))
 }
 
 fn percent(hits: &Hits) -> String {
@@ -362,10 +378,7 @@ fn eval(arguments: &TagEvalArguments) -> Result<Exit> {
     }
     facts.push(("whole sentences", percent(&found.sentences)));
     if found.unseen_tags > 0 {
-        facts.push((
-            "unseen tags",
-            format!("{} tokens have a tag that training never saw", found.unseen_tags),
-        ));
+        facts.push(("unseen tags", unseen_tags(found.unseen_tags)));
     }
     if let Some(log_loss) = log_loss {
         facts.push(("log-loss", format!("{log_loss:.5} nats per token")));

@@ -35,6 +35,7 @@ pub mod units {
 
 pub mod io {
     //! Atomic file output.
+    pub use crate::io::compression::compressed;
     pub use crate::io::whole::{Abandoned, abandon_writes, write_atomically};
 }
 

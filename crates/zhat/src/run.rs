@@ -330,6 +330,11 @@ impl Clock<'_> {
         self.run.cancel.load(Ordering::Relaxed)
     }
 
+    /// Whether there is a time budget.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.run.time.is_some() || self.run.deadline.is_some()
+    }
+
     /// True once the time budget is spent.
     pub fn is_out_of_time(&self) -> bool {
         self.run.time.is_some_and(|limit| self.started.elapsed() >= limit)

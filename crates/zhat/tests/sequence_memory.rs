@@ -118,6 +118,10 @@ fn cases() -> Vec<Case> {
         exact("long, checkpoints", FactorMarginals, || single(1000, 150, 8, TransitionForm::Shared)),
         exact("low rank, checkpoints", FactorMarginals, || single(20_000, 100, 1, LOW_RANK)),
         exact("low rank, checkpoints", Marginals, || single(20_000, 100, 1, LOW_RANK)),
+        exact("sparse, checkpoints", FactorMarginals, || single(20_000, 100, 1, SPARSE)),
+        exact("per sequence, checkpoints", FactorMarginals, || {
+            single(300, 100, 4, TransitionForm::PerSequence)
+        }),
         exact("segments, low rank, checkpoints", FactorMarginals, || low_rank_segments(10_000, 60, 1, 3)),
     ];
     let checkpoints = checkpoints.map(|case| Case { settings: r#"{"checkpoint": true}"#, ..case });

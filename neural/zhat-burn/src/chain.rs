@@ -108,6 +108,11 @@ impl<B: Backend, C: CheckpointStrategy> ChainScores<B, C> {
         self
     }
 
+    /// The length of a sequence of a batch whose longest has `steps` positions.
+    pub(crate) fn length(&self, sequence: usize, steps: usize) -> usize {
+        self.lengths.as_ref().map_or(steps, |lengths| lengths[sequence])
+    }
+
     /// Whether the scores are `f64`.
     ///
     /// # Errors

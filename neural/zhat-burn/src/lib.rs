@@ -5,9 +5,12 @@
 //! | [`log_partition`] | log Z of each sequence | exact or randomized |
 //! | [`entropy`] | −Σ p log p of each sequence | exact or randomized |
 //! | [`cross_entropy`], [`kl`] | of two chains | exact |
+//! | [`score`], [`log_probability`] | of given states | exact |
+//! | [`best`] | the states with the largest score, without gradients | exact |
 //! | [`relaxed_sample`] | relaxed paths, with gradients, and the hard paths | exact or randomized |
 //!
-//! The models are chains and semi-Markov chains; zhat's trees are not operations of this crate.
+//! The models are chains and, for the first three rows, semi-Markov chains; zhat's trees are not operations of this
+//! crate.
 //!
 //! The scores are tensors of any network. Gradients are those of the library, written by hand: no graph of T
 //! steps is recorded, and beyond the inputs the memory is that of the method, O(B·T·N) for exact sums. Their work is
@@ -42,7 +45,9 @@ mod chain;
 pub mod on_device;
 mod operation;
 mod samples;
+mod score;
 
 pub use chain::ChainScores;
 pub use operation::{Method, cross_entropy, entropy, kl, log_partition};
 pub use samples::{RelaxedPaths, relaxed_sample};
+pub use score::{best, log_probability, score};

@@ -3,10 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use burn_autodiff::Autodiff;
+use burn_flex::Flex;
 use burn_ndarray::NdArray;
+use burn_tensor::backend::Backend;
 use burn_tensor::{Tensor, TensorData};
 use zhat::Run;
-use zhat_burn::{ChainScores, Method, cross_entropy, entropy, kl, log_partition, relaxed_sample};
+use zhat_burn::{
+    ChainScores, Method, best, cross_entropy, entropy, kl, log_partition, log_probability, relaxed_sample,
+    score,
+};
 
 type Inner = NdArray<f64>;
 type B = Autodiff<Inner>;
@@ -65,56 +70,154 @@ const STEPS: usize = 5;
 const STATES: usize = 4;
 const LENGTHS: [usize; 3] = [5, 1, 3];
 
-#[test]
-fn log_partition_agrees_with_the_naive_formula() {
-    let shared = |table: Tensor<B, 2>| {
-        table.reshape([1, 1, STATES, STATES]).expand([BATCH, STEPS - 1, STATES, STATES])
-    };
-    for form in ["shared", "per step", "per sequence", "factored", "low rank"] {
-        let (start, end) = (tensor([STATES], 1), tensor([STATES], 2));
-        let emissions = tensor([BATCH, STEPS, STATES], 3);
-        let (left, right) = (tensor([STATES, 2], 4), tensor([STATES, 2], 5));
-        let of_rank = tensor([STATES, 2], 6);
-        let (two, three) = (tensor([STATES, STATES], 7), tensor([STEPS - 1, STATES, STATES], 8));
-        let four = tensor([BATCH, STEPS - 1, STATES, STATES], 9);
+/// Scores of a chain in all forms.
+struct Leaves {
+    ends: [Tensor<B, 1>; 2],
+    emissions: Tensor<B, 3>,
+    factors: [Tensor<B, 2>; 3],
+    two: Tensor<B, 2>,
+    three: Tensor<B, 3>,
+    four: Tensor<B, 4>,
+}
+
+const FORMS: [&str; 5] = ["shared", "per step", "per sequence", "factored", "low rank"];
+
+impl Leaves {
+    fn new() -> Self {
+        Leaves {
+            ends: [tensor([STATES], 1), tensor([STATES], 2)],
+            emissions: tensor([BATCH, STEPS, STATES], 3),
+            factors: [4, 5, 6].map(|seed| tensor([STATES, 2], seed)),
+            two: tensor([STATES, STATES], 7),
+            three: tensor([STEPS - 1, STATES, STATES], 8),
+            four: tensor([BATCH, STEPS - 1, STATES, STATES], 9),
+        }
+    }
+
+    /// A chain, and its transitions as one tensor.
+    fn chain(&self, form: &str) -> (ChainScores<Inner>, Tensor<B, 4>) {
+        let Leaves { ends: [start, end], emissions, factors: [left, right, of_rank], .. } = self;
+        let (two, three, four) = (self.two.clone(), self.three.clone(), self.four.clone());
+        let all = [BATCH, STEPS - 1, STATES, STATES];
+        let shared = |table: Tensor<B, 2>| table.reshape([1, 1, STATES, STATES]).expand(all);
         let (chain, table) = match form {
-            "shared" => (ChainScores::new(emissions.clone(), two.clone()), shared(two.clone())),
-            "per step" => {
-                let table = three.clone().reshape([1, STEPS - 1, STATES, STATES]);
-                (
-                    ChainScores::per_step(emissions.clone(), three.clone()),
-                    table.expand([BATCH, STEPS - 1, STATES, STATES]),
-                )
-            }
-            "per sequence" => (ChainScores::per_sequence(emissions.clone(), four.clone()), four.clone()),
-            "factored" => {
-                let table = left.clone().matmul(right.clone().transpose());
-                (ChainScores::factored(emissions.clone(), left.clone(), right.clone()), shared(table))
-            }
-            _ => {
-                let table = left.clone().exp().matmul(of_rank.clone().exp().transpose()).log();
-                (ChainScores::low_rank(emissions.clone(), left.clone(), of_rank.clone()), shared(table))
-            }
+            "shared" => (ChainScores::new(emissions.clone(), two.clone()), shared(two)),
+            "per step" => (
+                ChainScores::per_step(emissions.clone(), three.clone()),
+                three.reshape([1, STEPS - 1, STATES, STATES]).expand(all),
+            ),
+            "per sequence" => (ChainScores::per_sequence(emissions.clone(), four.clone()), four),
+            "factored" => (
+                ChainScores::factored(emissions.clone(), left.clone(), right.clone()),
+                shared(left.clone().matmul(right.clone().transpose())),
+            ),
+            _ => (
+                ChainScores::low_rank(emissions.clone(), left.clone(), of_rank.clone()),
+                shared(left.clone().exp().matmul(of_rank.clone().exp().transpose()).log()),
+            ),
         };
-        let chain = chain.with_start(start.clone()).with_end(end.clone()).with_lengths(LENGTHS.to_vec());
+        (chain.with_start(start.clone()).with_end(end.clone()).with_lengths(LENGTHS.to_vec()), table)
+    }
+
+    /// Compares values, and the gradients of a weighted sum of them.
+    fn same(&self, found: Tensor<B, 1>, wanted: Tensor<B, 1>, form: &str) {
+        close(&list(found.clone().inner()), &list(wanted.clone().inner()), 1e-12, form);
         let weights =
             Tensor::<B, 1>::from_data(TensorData::new(vec![1.0, -0.5, 2.0], [BATCH]), &Default::default());
-        let found = log_partition(&chain, &Method::exact(), &Run::default()).unwrap();
-        let wanted = naive(start.clone(), end.clone(), emissions.clone(), table, &LENGTHS);
-        close(&list(found.clone().inner()), &list(wanted.clone().inner()), 1e-12, form);
         let found = (found * weights.clone()).sum().backward();
         let wanted = (wanted * weights).sum().backward();
+        let mut compared = 0;
         macro_rules! same {
             ($($tensor:expr),*) => {$(
                 match ($tensor.grad(&found), $tensor.grad(&wanted)) {
-                    (Some(found), Some(wanted)) => close(&list(found), &list(wanted), 1e-10, form),
+                    (Some(found), Some(wanted)) => {
+                        close(&list(found), &list(wanted), 1e-10, form);
+                        compared += 1;
+                    }
                     (None, None) => {}
                     _ => panic!("{form}: one gradient is missing: {}", stringify!($tensor)),
                 }
             )*};
         }
+        let Leaves { ends: [start, end], emissions, factors: [left, right, of_rank], two, three, four } =
+            self;
         same!(start, end, emissions, left, right, of_rank, two, three, four);
+        // Start, end, emissions and the transitions.
+        assert_eq!(compared, if ["factored", "low rank"].contains(&form) { 5 } else { 4 }, "{form}");
     }
+}
+
+#[test]
+fn log_partition_agrees_with_the_naive_formula() {
+    for form in FORMS {
+        let leaves = Leaves::new();
+        let (chain, table) = leaves.chain(form);
+        let found = log_partition(&chain, &Method::exact(), &Run::default()).unwrap();
+        let [start, end] = leaves.ends.clone();
+        leaves.same(found, naive(start, end, leaves.emissions.clone(), table, &LENGTHS), form);
+    }
+}
+
+/// The states of path `code` of `length` positions, the first one most significant.
+fn states_of(code: usize, length: usize) -> Vec<usize> {
+    (0..length).rev().map(|t| code / STATES.pow(t as u32) % STATES).collect()
+}
+
+#[test]
+fn scores_of_given_states_agree_with_sums_over_all_paths() {
+    let run = Run::default();
+    for form in FORMS {
+        let leaves = Leaves::new();
+        let (chain, _) = leaves.chain(form);
+        let all = || {
+            let (_, table) = leaves.chain(form);
+            all_scores(&leaves.ends[0], &leaves.ends[1], &leaves.emissions, &table, &LENGTHS)
+        };
+        for seed in 0..4 {
+            // Codes of paths, one for each sequence.
+            let codes = LENGTHS.iter().enumerate();
+            let codes: Vec<usize> =
+                codes.map(|(b, &n)| (seed * 389 + b * 71 + 5) % STATES.pow(n as u32)).collect();
+            let states: Vec<Vec<usize>> =
+                codes.iter().zip(&LENGTHS).map(|(&code, &length)| states_of(code, length)).collect();
+            // A new graph each time: a backward pass frees the nodes that it visits.
+            let pick = |of: &dyn Fn(Tensor<B, 1>) -> Tensor<B, 1>| {
+                let own = all().into_iter().zip(&codes).map(|(scores, &code)| of(scores).narrow(0, code, 1));
+                Tensor::cat(own.collect(), 0)
+            };
+            leaves.same(score(&chain, &states).unwrap(), pick(&|scores| scores), form);
+            let wanted = pick(&log_probabilities);
+            leaves.same(log_probability(&chain, &states, &run).unwrap(), wanted, form);
+        }
+        // The best path has the largest score.
+        let states = best(&chain, &run).unwrap();
+        let largest = all()
+            .into_iter()
+            .map(|scores| list(scores.inner()).into_iter().fold(f64::NEG_INFINITY, f64::max));
+        let largest: Vec<f64> = largest.collect();
+        close(&list(score(&chain, &states).unwrap().inner()), &largest, 1e-12, form);
+    }
+    // A single position has no transitions.
+    let chain = ChainScores::new(tensor([2, 1, 3], 1), tensor([3, 3], 2));
+    let own = numbers(6, 1);
+    close(
+        &list(score(&chain, &[vec![2], vec![0]]).unwrap().inner()),
+        &[own[2], own[3]],
+        1e-15,
+        "one position",
+    );
+}
+
+#[test]
+fn states_that_do_not_fit_are_errors() {
+    let chain = || ChainScores::new(tensor([2, 3, 3], 1), tensor([3, 3], 2)).with_lengths(vec![3, 2]);
+    let message = |states: &[Vec<usize>]| score::<Inner, _>(&chain(), states).unwrap_err().to_string();
+    assert!(message(&[vec![0, 1, 2]]).contains("expected 2"));
+    assert!(message(&[vec![0, 1, 2], vec![0, 1, 2]]).contains("sequence 1 has 3 of them, expected 2"));
+    assert!(message(&[vec![0, 1, 3], vec![0, 1]]).contains("sequence 0 has state 3, expected less than 3"));
+    let segments = chain().with_segments(tensor([2, 3], 3));
+    assert!(score(&segments, &[vec![0, 1, 2], vec![0, 1]]).unwrap_err().to_string().contains("segments"));
+    assert!(best(&segments, &Run::default()).unwrap_err().to_string().contains("segments"));
 }
 
 /// The scores of all paths of each sequence, one tensor of N^length numbers for each.
@@ -185,31 +288,30 @@ fn divergences_agree_with_sums_over_all_paths() {
         (chain, all_scores(start, end, emissions, &table, &LENGTHS))
     };
     for form in 0..3 {
-        let (p, q) = (scores(1), scores(51));
-        let ((chain_p, paths_p), (chain_q, paths_q)) = (of(&p, form), of(&q, form));
-        let pairs = || paths_p.iter().cloned().map(log_probabilities).zip(paths_q.iter().cloned());
-        let over_paths = |of: &dyn Fn(Tensor<B, 1>, Tensor<B, 1>) -> Tensor<B, 1>| {
-            Tensor::cat(pairs().map(|(log_p, q)| of(log_p, log_probabilities(q))).collect(), 0)
-        };
-        let exact = Method::exact();
-        let cases = [
-            (
-                "entropy",
-                entropy(&chain_p, &exact, &run).unwrap(),
-                over_paths(&|log_p, _| -(log_p.clone().exp() * log_p).sum()),
-            ),
-            (
-                "cross-entropy",
-                cross_entropy(&chain_p, &chain_q, &run).unwrap(),
-                over_paths(&|log_p, log_q| -(log_p.exp() * log_q).sum()),
-            ),
-            (
-                "KL",
-                kl(&chain_p, &chain_q, &run).unwrap(),
-                over_paths(&|log_p, log_q| (log_p.clone().exp() * (log_p - log_q)).sum()),
-            ),
-        ];
-        for (name, found, wanted) in cases {
+        for name in ["entropy", "cross-entropy", "KL"] {
+            // New graphs for each case: a backward pass frees the nodes that it visits, also those of other results.
+            let (p, q) = (scores(1), scores(51));
+            let ((chain_p, paths_p), (chain_q, paths_q)) = (of(&p, form), of(&q, form));
+            let over_paths = |of: &dyn Fn(Tensor<B, 1>, Tensor<B, 1>) -> Tensor<B, 1>| {
+                let pairs = paths_p.iter().cloned().zip(paths_q.iter().cloned());
+                Tensor::cat(pairs.map(|(p, q)| of(log_probabilities(p), log_probabilities(q))).collect(), 0)
+            };
+            let exact = Method::exact();
+            let (found, wanted) = match name {
+                "entropy" => (
+                    entropy(&chain_p, &exact, &run),
+                    over_paths(&|log_p, _| -(log_p.clone().exp() * log_p).sum()),
+                ),
+                "cross-entropy" => (
+                    cross_entropy(&chain_p, &chain_q, &run),
+                    over_paths(&|log_p, log_q| -(log_p.exp() * log_q).sum()),
+                ),
+                _ => (
+                    kl(&chain_p, &chain_q, &run),
+                    over_paths(&|log_p, log_q| (log_p.clone().exp() * (log_p - log_q)).sum()),
+                ),
+            };
+            let found = found.unwrap();
             let what = format!("{name}, form {form}");
             close(&list(found.clone().inner()), &list(wanted.clone().inner()), 1e-12, &what);
             let weights = TensorData::new(vec![1.0, -0.5, 2.0], [BATCH]);
@@ -285,10 +387,6 @@ fn gradients_agree_with_finite_differences() {
         let method = half().with("replicates", 1);
         entropy(&ChainScores::new(a, b), &method, &run.clone().with_seed(8)).unwrap()
     });
-    check("segments", |a, b| {
-        let segments = tensor([2, 3], 31);
-        log_partition(&ChainScores::new(a, b).with_segments(segments), &Method::exact(), &run).unwrap()
-    });
     let weights = tensor([2, 2, 3, 3], 41);
     check("relaxed samples", |a, b| {
         let drawn =
@@ -299,23 +397,172 @@ fn gradients_agree_with_finite_differences() {
     });
 }
 
+/// The divisions of `length` positions into segments of at most `longest`, as lists of lengths and states.
+fn segmentations(length: usize, longest: usize, states: usize) -> Vec<Vec<(usize, usize)>> {
+    if length == 0 {
+        return vec![Vec::new()];
+    }
+    let first = (1..=longest.min(length)).flat_map(|own| (0..states).map(move |state| (own, state)));
+    let all = first.flat_map(|(own, state)| {
+        let rest = segmentations(length - own, longest, states).into_iter();
+        rest.map(move |rest| [vec![(own, state)], rest].concat())
+    });
+    all.collect()
+}
+
+/// log p of all divisions of each sequence and log Z, by the definition of the model: two sequences of 4 and 3
+/// positions, two states and segments of at most 3, from emissions, transitions and scores of segments in one list.
+fn segment_logs(scores: &[f64]) -> Vec<(Vec<f64>, f64)> {
+    let (emissions, rest) = scores.split_at(16);
+    let (transitions, segments) = rest.split_at(4);
+    let of = |(b, length): (usize, usize)| {
+        let score = |division: &Vec<(usize, usize)>| {
+            let (mut total, mut at, mut before) = (0.0, 0, None);
+            for &(own, state) in division {
+                total += before.map_or(0.0, |before: usize| transitions[before * 2 + state]);
+                total += segments[(own - 1) * 2 + state];
+                total += (at..at + own).map(|t| emissions[(b * 4 + t) * 2 + state]).sum::<f64>();
+                (at, before) = (at + own, Some(state));
+            }
+            total
+        };
+        let all: Vec<f64> = segmentations(length, 3, 2).iter().map(score).collect();
+        let log_z = all.iter().map(|x| x.exp()).sum::<f64>().ln();
+        (all.iter().map(|x| x - log_z).collect(), log_z)
+    };
+    [(0, 4), (1, 3)].into_iter().map(of).collect()
+}
+
+#[test]
+fn segments_agree_with_sums_over_all_divisions() {
+    assert_eq!(segmentations(3, 2, 2).len(), 8 + 4 + 4);
+    let run = Run::default();
+    let exact = Method::exact();
+    type Enumerated = fn(&[f64], f64, &[f64]) -> f64;
+    let cases: [(&str, Enumerated); 4] = [
+        ("log Z", |_, log_z, _| log_z),
+        ("entropy", |p, _, _| -p.iter().map(|log| log.exp() * log).sum::<f64>()),
+        ("cross-entropy", |p, _, q| -p.iter().zip(q).map(|(p, q)| p.exp() * q).sum::<f64>()),
+        ("KL", |p, _, q| p.iter().zip(q).map(|(p, q)| p.exp() * (p - q)).sum::<f64>()),
+    ];
+    for (name, enumerated) in cases {
+        let leaves = |seed: u64| {
+            (tensor::<3>([2, 4, 2], seed), tensor::<2>([2, 2], seed + 1), tensor::<2>([3, 2], seed + 2))
+        };
+        let chain = |(emissions, transitions, segments): &(Tensor<B, 3>, Tensor<B, 2>, Tensor<B, 2>)| {
+            let chain = ChainScores::new(emissions.clone(), transitions.clone());
+            chain.with_segments(segments.clone()).with_lengths(vec![4, 3])
+        };
+        let (p, q) = (leaves(31), leaves(61));
+        let (of_p, of_q) = (chain(&p), chain(&q));
+        let found = match name {
+            "log Z" => log_partition(&of_p, &exact, &run),
+            "entropy" => entropy(&of_p, &exact, &run),
+            "cross-entropy" => cross_entropy(&of_p, &of_q, &run),
+            _ => kl(&of_p, &of_q, &run),
+        }
+        .unwrap();
+        let values = |scores: &[f64]| -> Vec<f64> {
+            let (p, q) = scores.split_at(26);
+            let pairs = segment_logs(p).into_iter().zip(segment_logs(q));
+            pairs.map(|((p, log_z), (q, _))| enumerated(&p, log_z, &q)).collect()
+        };
+        let flat: Vec<f64> = [&p, &q]
+            .into_iter()
+            .flat_map(|(a, b, c)| {
+                [list(a.clone().inner()), list(b.clone().inner()), list(c.clone().inner())].concat()
+            })
+            .collect();
+        close(&list(found.clone().inner()), &values(&flat), 1e-12, name);
+        let weights = [1.0, -0.6];
+        let tensor = Tensor::<B, 1>::from_data(TensorData::new(weights.to_vec(), [2]), &Default::default());
+        let gradients = (found * tensor).sum().backward();
+        let of = |found: Option<Tensor<Inner, 2>>, count: usize| found.map_or(vec![0.0; count], list);
+        let found: Vec<f64> = [&p, &q]
+            .into_iter()
+            .flat_map(|(a, b, c)| {
+                let emissions = a.grad(&gradients).map_or(vec![0.0; 16], list);
+                [emissions, of(b.grad(&gradients), 4), of(c.grad(&gradients), 6)].concat()
+            })
+            .collect();
+        let step = 1e-5;
+        let wanted: Vec<f64> = (0..flat.len())
+            .map(|i| {
+                let moved = |by: f64| {
+                    let mut point = flat.clone();
+                    point[i] += by;
+                    values(&point).iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>()
+                };
+                (moved(step) - moved(-step)) / (2.0 * step)
+            })
+            .collect();
+        close(&found, &wanted, 1e-8, name);
+        assert!(found.iter().any(|x| x.abs() > 0.1), "{name}");
+    }
+}
+
+/// Values and gradients of all operations in the precision of a back end. burn has one precision per kind of device and
+/// process, so `NdArray<f32>` and `NdArray<f64>` cannot be compared.
+fn operations<I: Backend>() -> Vec<(&'static str, Vec<f64>)> {
+    fn numbers_of<I: Backend, const D: usize>(tensor: Tensor<I, D>) -> Vec<f64> {
+        tensor.into_data().iter::<f64>().collect()
+    }
+    let run = Run::default().with_seed(5);
+    let exact = Method::exact();
+    let names = ["log Z", "entropy", "cross-entropy", "KL", "samples", "segments", "log p"];
+    let of = |name: &'static str| {
+        let data = |shape: &[usize], seed: u64| {
+            TensorData::new(numbers(shape.iter().product(), seed), shape.to_vec())
+        };
+        let leaves = |seed: u64| {
+            let device = Default::default();
+            let emissions =
+                Tensor::<Autodiff<I>, 3>::from_data(data(&[2, 3, 3], seed), &device).require_grad();
+            let transitions =
+                Tensor::<Autodiff<I>, 2>::from_data(data(&[3, 3], seed + 1), &device).require_grad();
+            (emissions, transitions)
+        };
+        let (p, q) = (leaves(11), leaves(21));
+        let chain = |(a, b): &(Tensor<Autodiff<I>, 3>, Tensor<Autodiff<I>, 2>)| {
+            ChainScores::new(a.clone(), b.clone())
+        };
+        let (of_p, of_q) = (chain(&p), chain(&q));
+        let device = Default::default();
+        let found: Tensor<Autodiff<I>, 1> = match name {
+            "log Z" => log_partition(&of_p, &exact, &run).unwrap(),
+            "entropy" => entropy(&of_p, &exact, &run).unwrap(),
+            "cross-entropy" => cross_entropy(&of_p, &of_q, &run).unwrap(),
+            "KL" => kl(&of_p, &of_q, &run).unwrap(),
+            "samples" => {
+                let weights = Tensor::from_data(data(&[2, 2, 3, 3], 41), &device);
+                let soft = relaxed_sample(&of_p, &exact, 2, 0.7, &run).unwrap().soft;
+                (soft * weights).sum()
+            }
+            "segments" => {
+                let segments = Tensor::from_data(data(&[2, 3], 31), &device);
+                entropy(&of_p.with_segments(segments), &exact, &run).unwrap()
+            }
+            _ => log_probability(&of_p, &[vec![0, 2, 1], vec![1, 1, 0]], &run).unwrap(),
+        };
+        let gradients = found.clone().sum().backward();
+        let mut all = numbers_of(found.inner());
+        for (a, b) in [&p, &q] {
+            all.extend(a.grad(&gradients).map(numbers_of).unwrap_or_default());
+            all.extend(b.grad(&gradients).map(numbers_of).unwrap_or_default());
+        }
+        (name, all)
+    };
+    names.map(of).into_iter().collect()
+}
+
 #[test]
 fn single_precision_agrees_with_double() {
-    type S = Autodiff<NdArray<f32>>;
-    let single = |shape: Vec<usize>, seed: u64| {
-        TensorData::new(numbers(shape.iter().product(), seed), shape).convert::<f32>()
-    };
-    let emissions = Tensor::<S, 3>::from_data(single(vec![2, 3, 3], 11), &Default::default()).require_grad();
-    let transitions = Tensor::<S, 2>::from_data(single(vec![3, 3], 12), &Default::default());
-    let chain = ChainScores::new(emissions.clone(), transitions);
-    let found = log_partition(&chain, &Method::exact(), &Run::default()).unwrap();
-    let chain = ChainScores::new(tensor([2, 3, 3], 11), tensor([3, 3], 12));
-    let wanted = log_partition(&chain, &Method::exact(), &Run::default()).unwrap();
-    let values: Vec<f64> = found.clone().into_data().iter::<f64>().collect();
-    close(&values, &list(wanted.inner()), 1e-6, "single precision");
-    let gradient = emissions.grad(&found.sum().backward()).unwrap();
-    let sum: f64 = gradient.into_data().iter::<f64>().sum();
-    assert!((sum - 6.0).abs() < 1e-5, "{sum}");
+    for ((name, found), (_, wanted)) in operations::<Flex>().into_iter().zip(operations::<Inner>()) {
+        // The values of both sequences, or their sum, and at least 27 gradients.
+        assert!(found.len() >= 28, "{name}");
+        close(&found, &wanted, 1e-5, name);
+        assert!(found != wanted, "{name}: both are in one precision");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ModelConfig, TrainConfig};
+use crate::gpt2::Weights;
 use crate::parameters::Numbers;
 
 const FORMAT: &str = "zhat-vae";
@@ -31,10 +32,29 @@ pub struct Progress {
     pub step: usize,
     /// Seconds of training.
     pub seconds: f64,
-    /// The best objective per sentence of the sentences kept for testing, and its step.
+    /// The best objective per validation sentence, and its step.
     pub best: Option<(f64, usize)>,
     /// A fingerprint of the training sentences.
     pub text: u64,
+    /// A fingerprint of GPT-2's weights and vocabulary, if the encoder is GPT-2; files of earlier programs have none.
+    #[serde(default)]
+    pub gpt2: Option<u64>,
+}
+
+impl Progress {
+    /// Checks that these are the weights with which the model was trained.
+    ///
+    /// # Errors
+    /// If they are others.
+    pub fn require_gpt2(&self, weights: Option<&Weights>) -> Result<()> {
+        match (self.gpt2, weights.map(Weights::fingerprint)) {
+            (Some(own), Some(found)) if own != found => bail!(
+                "the model was trained on another GPT-2: its weights have fingerprint {own:016x}, these have {found:016x}; \
+                 name the folder of the right one with --gpt2 FOLDER"
+            ),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A file's contents.
@@ -113,7 +133,7 @@ impl Checkpoint {
             parts[part].insert(full[PARTS[part].len()..].to_owned(), (view.shape().to_vec(), values));
         }
         let [parameters, mean, square] = parts;
-        let moments = (!mean.is_empty()).then_some([mean, square]);
+        let moments = (!mean.is_empty() || !square.is_empty()).then_some([mean, square]);
         Ok(Checkpoint { progress, parameters, moments })
     }
 }

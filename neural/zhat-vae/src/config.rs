@@ -40,7 +40,7 @@ pub struct ModelConfig {
     pub state_size: usize,
     /// The encoder.
     pub encoder: EncoderKind,
-    /// The folder of GPT-2's files.
+    /// The folder of GPT-2's files, an absolute path in models that the program wrote.
     pub gpt2: Option<std::path::PathBuf>,
 }
 
@@ -116,8 +116,11 @@ impl TrainConfig {
                 "--encoder gpt2 needs --gpt2 FOLDER with model.safetensors, config.json, vocab.json and merges.txt"
             );
         }
+        if model.encoder != EncoderKind::Gpt2 && model.gpt2.is_some() {
+            bail!("--gpt2 FOLDER is read with --encoder gpt2 only");
+        }
         if self.inference != Inference::Full {
-            if self.top + self.sampled > states {
+            if self.top.saturating_add(self.sampled) > states {
                 bail!(
                     "--top {} and --sampled {} add up to more than the {states} states; use --method full",
                     self.top,
@@ -131,7 +134,8 @@ impl TrainConfig {
         let positive = [
             ("--rate", self.rate),
             ("--clip", self.clip),
-            ("--temperature", self.temperature.0.min(self.temperature.1)),
+            ("--temperature", self.temperature.0),
+            ("--temperature", self.temperature.1),
         ];
         if let Some((name, value)) = positive.iter().find(|(_, x)| !(*x > 0.0 && x.is_finite())) {
             bail!("{name} {value}: expected a positive number");

@@ -90,8 +90,7 @@ fn transformer<B: Backend>(parameters: &Parameters<B>, words: Tensor<B, 2, Int>)
     let [_, units] = places.dims();
     let places = places.narrow(0, 0, steps).unsqueeze::<3>();
     let mut rows = (embed(parameters.get("encoder.words"), words) + places).reshape([batch * steps, units]);
-    let layers = (0..LAYERS).filter(|layer| parameters.has(&format!("encoder.layer{layer}.wide.bias")));
-    for layer in layers {
+    for layer in 0..LAYERS {
         let name = |part: &str| format!("encoder.layer{layer}.{part}");
         let norm = |rows: Tensor<B, 2>, part: &str| {
             let of = |what: &str| parameters.get::<1>(&name(&format!("{part}.{what}")));

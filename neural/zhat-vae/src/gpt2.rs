@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use burn_tensor::backend::Backend;
 use burn_tensor::{Int, Tensor, TensorData};
 use safetensors::SafeTensors;
+use tokenizers::Decoder;
 use tokenizers::models::bpe::BPE;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
@@ -58,6 +59,17 @@ impl Tokenizer {
         Ok((found.get_tokens().to_vec(), found.get_ids().to_vec()))
     }
 
+    /// The text of pieces.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot join them.
+    pub fn join(&self, pieces: Vec<String>) -> Result<String> {
+        // A decoder of bytes: a space is part of the piece that follows it.
+        let text =
+            ByteLevel::default().decode(pieces).map_err(|error| anyhow!("cannot join pieces: {error}"))?;
+        Ok(text.trim().to_owned())
+    }
+
     /// The number of the mark between texts.
     pub fn end(&self) -> u32 {
         self.end
@@ -72,6 +84,7 @@ pub struct Weights {
     layers: usize,
     size: usize,
     positions: usize,
+    fingerprint: u64,
 }
 
 impl Weights {
@@ -101,7 +114,7 @@ impl Weights {
             let values = floats(&view).with_context(|| format!("{}: tensor `{name}`", path.display()))?;
             numbers.insert(name, (view.shape().to_vec(), values));
         }
-        let found = Weights::check(numbers, heads).with_context(|| format!("{}", path.display()))?;
+        let mut found = Weights::check(numbers, heads).with_context(|| format!("{}", path.display()))?;
         let words = found.numbers["wte.weight"].0[0];
         if words != tokenizer.size {
             bail!(
@@ -110,7 +123,33 @@ impl Weights {
                 tokenizer.size
             );
         }
+        found.fingerprint = found.hash(tokenizer);
         Ok(found)
+    }
+
+    /// FNV-1a of names, shapes and numbers of all tensors, the heads and the vocabulary.
+    fn hash(&self, tokenizer: &Tokenizer) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut add = |x: u64| hash = (hash ^ x).wrapping_mul(0x0100_0000_01b3);
+        add(self.heads as u64);
+        for (name, (shape, values)) in &self.numbers {
+            name.bytes().for_each(|byte| add(u64::from(byte)));
+            shape.iter().for_each(|&size| add(size as u64));
+            values.iter().for_each(|x| add(u64::from(x.to_bits())));
+        }
+        let mut words: Vec<(u32, String)> =
+            tokenizer.inner.get_vocab(true).into_iter().map(|(word, number)| (number, word)).collect();
+        words.sort_unstable();
+        for (number, word) in words {
+            add(u64::from(number));
+            word.bytes().for_each(|byte| add(u64::from(byte)));
+        }
+        hash
+    }
+
+    /// A fingerprint of the weights and the vocabulary: the same for the same numbers, whatever their type in the file.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     fn check(numbers: Numbers, heads: usize) -> Result<Self> {
@@ -150,7 +189,7 @@ impl Weights {
         for name in ["ln_f.weight", "ln_f.bias"] {
             shape(name)?;
         }
-        Ok(Weights { numbers, heads, layers, size, positions })
+        Ok(Weights { numbers, heads, layers, size, positions, fingerprint: 0 })
     }
 
     /// The size of the outputs.

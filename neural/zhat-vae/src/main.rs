@@ -1,16 +1,16 @@
 //! The program `zhat-vae`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use burn_ndarray::NdArray;
 use burn_tensor::backend::Backend;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use zhat::Run;
 #[cfg(feature = "cuda")]
 use zhat_vae::attempt::attempt;
-use zhat_vae::checkpoint::Checkpoint;
+use zhat_vae::checkpoint::{Checkpoint, Progress};
 use zhat_vae::config::{EncoderKind, Inference, ModelConfig, TrainConfig};
 use zhat_vae::evaluate::Model;
 use zhat_vae::gpt2::{Gpt2, Tokenizer, Weights};
@@ -44,41 +44,54 @@ enum Device {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Model(ModelCommand),
+    /// Compares sums over paths on the device with the library's.
+    #[command(hide = true)]
+    Selftest {
+        /// In double precision only.
+        #[arg(long)]
+        double: bool,
+    },
+}
+
+#[derive(Subcommand)]
+enum ModelCommand {
     /// Trains a model on a text with one sentence per line.
     Train(Box<TrainArguments>),
     /// Prints the negative log-likelihood of a text, by importance sampling.
     Eval(EvalArguments),
     /// Writes the inference network's chains of the sentences of a text, as a .zhat file for every query of zhat.
     Posterior {
-        /// The model.
-        model: PathBuf,
-        /// One sentence per line.
+        #[command(flatten)]
+        model: ModelFiles,
+        /// One sentence per line. Lines without words have no chain.
         text: PathBuf,
         /// The file to write, NAME.zhat.
         #[arg(short, long)]
         output: PathBuf,
         /// Only the first sentences.
-        #[arg(long)]
+        #[arg(long, value_parser = at_least_one)]
         first: Option<usize>,
     },
-    /// Prints the likeliest state of every word.
+    /// Prints the likeliest state of every word, one line per line of the text.
     Tag {
-        /// The model.
-        model: PathBuf,
+        #[command(flatten)]
+        model: ModelFiles,
         /// One sentence per line.
         text: PathBuf,
-        /// Prints instead the commonest words of each state.
-        #[arg(long)]
+        /// Prints this many of the commonest words of each state instead.
+        #[arg(long, value_parser = at_least_one)]
         words: Option<usize>,
     },
     /// Prints new sentences.
     Sample {
-        /// The model.
-        model: PathBuf,
-        /// How many.
-        #[arg(short = 'n', long, default_value_t = 10)]
+        #[command(flatten)]
+        model: ModelFiles,
+        /// Number of sentences.
+        #[arg(short = 'n', long, default_value_t = 10, value_parser = at_least_one)]
         count: usize,
-        /// Prints the states too.
+        /// Prints each word, or each piece with GPT-2, with its state.
         #[arg(long)]
         states: bool,
         /// Seed.
@@ -87,9 +100,43 @@ enum Command {
     },
     /// Reproduces a table or figure of Fu, Cunningham and Lapata (2022): rdp-table5, rdp-fig2.
     Repro(ReproArguments),
-    /// Compares sums over paths on the device with the library's.
-    #[command(hide = true)]
-    Selftest,
+}
+
+/// The range of an option that counts something.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err("expected a whole number of at least 1".to_owned()),
+    }
+}
+
+fn real(text: &str, wanted: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
+    match text.parse() {
+        Ok(x) if f64::is_finite(x) && fits(x) => Ok(x),
+        _ => Err(format!("expected {wanted}")),
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    real(text, "a positive number", |x| x > 0.0)
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    real(text, "a number that is not negative", |x| x >= 0.0)
+}
+
+fn below_one(text: &str) -> Result<f64, String> {
+    real(text, "a number from 0 up to but not including 1", |x| (0.0..1.0).contains(&x))
+}
+
+/// A trained model.
+#[derive(Args)]
+struct ModelFiles {
+    /// The model.
+    model: PathBuf,
+    /// The folder of GPT-2's files, if it is not the one used in training.
+    #[arg(long, value_name = "FOLDER")]
+    gpt2: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -99,7 +146,8 @@ struct TrainArguments {
     /// The model to write. NAME.state beside it is the state of the run, for --resume.
     #[arg(short, long)]
     output: PathBuf,
-    /// Sentences on which the model is judged after every epoch; a twentieth of the text by default.
+    /// Validation sentences, on which the model is judged after every epoch; by default every twentieth sentence of the
+    /// text, which is then not trained on.
     #[arg(long)]
     dev: Option<PathBuf>,
     /// Goes on from the state of an earlier run; settings are those of that run.
@@ -120,47 +168,47 @@ struct TrainArguments {
     /// The network that reads sentences.
     #[arg(long, value_enum, default_value = "lstm")]
     encoder: EncoderKind,
-    /// The folder of GPT-2's files, for --encoder gpt2.
-    #[arg(long)]
+    /// The folder of GPT-2's files, for --encoder gpt2; with --resume, if it is not the one used before.
+    #[arg(long, value_name = "FOLDER")]
     gpt2: Option<PathBuf>,
     /// Units of the networks.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = at_least_one)]
     units: usize,
     /// Size of state embeddings.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
     state_size: usize,
     /// Words seen less often are unknown.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = at_least_one)]
     min_count: usize,
     /// Longer sentences are cut.
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 40, value_parser = at_least_one)]
     limit: usize,
     /// Epochs.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = at_least_one)]
     epochs: usize,
     /// Ends after this many seconds of training.
-    #[arg(long)]
+    #[arg(long, value_parser = positive, allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Ends after this many epochs in which the objective of --dev did not improve.
-    #[arg(long)]
+    /// Ends after this many epochs in which the objective of the validation sentences did not improve.
+    #[arg(long, value_parser = at_least_one)]
     patience: Option<usize>,
     /// Sentences per step.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
     batch: usize,
     /// Learning rate.
-    #[arg(long, default_value_t = 1e-3)]
+    #[arg(long, default_value_t = 1e-3, value_parser = positive, allow_negative_numbers = true)]
     rate: f64,
     /// Largest norm of the gradient.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 5.0, value_parser = positive, allow_negative_numbers = true)]
     clip: f64,
-    /// Probability that the decoder does not see the word before.
-    #[arg(long, default_value_t = 0.3)]
+    /// Probability that the decoder does not see the previous word.
+    #[arg(long, default_value_t = 0.3, value_parser = below_one, allow_negative_numbers = true)]
     word_dropout: f64,
     /// Entropy weight at the first step and after the warm-up.
-    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [1.0, 1.0])]
+    #[arg(long, value_delimiter = ',', value_name = "FIRST,LAST", default_values_t = [1.0, 1.0], value_parser = not_negative, allow_negative_numbers = true)]
     entropy_weight: Vec<f64>,
     /// Temperature of relaxed samples at the first step and after the warm-up.
-    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [1.0, 0.5])]
+    #[arg(long, value_delimiter = ',', value_name = "FIRST,LAST", default_values_t = [1.0, 0.5], value_parser = positive, allow_negative_numbers = true)]
     temperature: Vec<f64>,
     /// Steps of the warm-up.
     #[arg(long, default_value_t = 1000)]
@@ -175,21 +223,21 @@ struct TrainArguments {
     #[arg(long)]
     log: Option<PathBuf>,
     /// Seconds between two states of the run.
-    #[arg(long, default_value_t = 60.0)]
+    #[arg(long, default_value_t = 60.0, value_parser = not_negative, allow_negative_numbers = true)]
     keep_every: f64,
-    /// No progress.
+    /// Prints no progress.
     #[arg(short, long)]
     quiet: bool,
 }
 
 #[derive(Args)]
 struct EvalArguments {
-    /// The model.
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelFiles,
     /// One sentence per line.
     text: PathBuf,
     /// Samples per sentence.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = at_least_one)]
     samples: usize,
     /// How the samples are drawn.
     #[arg(long, value_enum, default_value = "full")]
@@ -201,7 +249,7 @@ struct EvalArguments {
     #[arg(long)]
     sampled: Option<usize>,
     /// Only the first sentences.
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one)]
     first: Option<usize>,
     /// Seed.
     #[arg(long, default_value_t = 0)]
@@ -216,10 +264,10 @@ struct ReproArguments {
     #[arg(long)]
     quick: bool,
     /// Seconds of training per row and seed.
-    #[arg(long, default_value_t = 120.0)]
+    #[arg(long, default_value_t = 120.0, value_parser = positive, allow_negative_numbers = true)]
     seconds: f64,
     /// Steps of training per row and seed, instead of seconds.
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one)]
     steps: Option<usize>,
     /// Only these rows of the table, such as FULL-100,RDP-2000.
     #[arg(long, value_delimiter = ',')]
@@ -238,10 +286,10 @@ struct ReproArguments {
     #[arg(short, long, default_value = ".")]
     output: PathBuf,
     /// Sentences of the test file.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = at_least_one)]
     test: usize,
     /// Samples per sentence.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = at_least_one)]
     samples: usize,
     /// Seed.
     #[arg(long, default_value_t = 0)]
@@ -278,7 +326,7 @@ fn main() -> ExitCode {
 }
 
 fn on_device(program: &Program) -> Result<()> {
-    if let Command::Repro(arguments) = &program.command
+    if let Command::Model(ModelCommand::Repro(arguments)) = &program.command
         && arguments.print
     {
         return repro::print(arguments.checked_name()?, &arguments.results(), &arguments.output);
@@ -287,16 +335,27 @@ fn on_device(program: &Program) -> Result<()> {
     if let Some(threads) = program.threads {
         run = run.with_threads(threads.get());
     }
-    match program.device {
-        Device::Cpu if matches!(program.command, Command::Selftest) => {
+    match (program.device, &program.command) {
+        (Device::Cpu, Command::Selftest { double: true }) => {
+            selftest::run::<NdArray<f64>, NdArray<f64>>("f64", &Default::default(), 1e-10, &run)
+        }
+        (Device::Cpu, Command::Selftest { double: false }) => {
             let single =
                 selftest::run::<burn_flex::Flex, NdArray<f32>>("f32", &Default::default(), 1e-5, &run);
-            single.and(selftest::run::<NdArray<f64>, NdArray<f64>>("f64", &Default::default(), 1e-10, &run))
+            // burn has one precision per kind of device and process.
+            let mut other = std::process::Command::new(std::env::current_exe()?);
+            let double =
+                other.args(["selftest", "--double"]).status().context("cannot run the second comparison")?;
+            single?;
+            if !double.success() {
+                bail!("the comparison in double precision failed");
+            }
+            Ok(())
         }
-        Device::Cpu => {
-            perform::<burn_flex::Flex>(&program.command, Engine::Library, &Default::default(), &run)
+        (Device::Cpu, Command::Model(command)) => {
+            perform::<burn_flex::Flex>(command, Engine::Library, &Default::default(), &run)
         }
-        Device::Cuda => on_gpu(&program.command, &run),
+        (Device::Cuda, command) => on_gpu(command, &run),
     }
 }
 
@@ -312,19 +371,22 @@ fn on_gpu(command: &Command, run: &Run) -> Result<()> {
     });
     match sum {
         Ok(Some(2.0)) => {}
-        Ok(found) => bail!("--device cuda: the GPU does not add: 1 + 1 = {found:?}"),
+        Ok(Some(found)) => bail!("--device cuda: the GPU computes 1 + 1 = {found}; it cannot be used"),
+        Ok(None) => bail!("--device cuda: the GPU returns no numbers; it cannot be used"),
         Err(error) => bail!(
             "--device cuda: the NVIDIA GPU, its driver or the NVRTC library cannot be used; --device cpu needs none of \
              them. The back end says: {error}"
         ),
     }
-    if matches!(command, Command::Selftest) {
+    match command {
+        Command::Model(command) => perform::<Gpu>(command, Engine::Device, &device, run),
         // Products of f32 matrices have factors of 11 bits; those of f64 have all.
-        let double = selftest::run::<burn_cuda::Cuda<f64, i32>, NdArray<f64>>("f64", &device, 1e-10, run);
-        return selftest::run::<Gpu, burn_flex::Flex>("f32 with factors of 11 bits", &device, 1e-2, run)
-            .and(double);
+        Command::Selftest { .. } => {
+            let double = selftest::run::<burn_cuda::Cuda<f64, i32>, NdArray<f64>>("f64", &device, 1e-10, run);
+            selftest::run::<Gpu, burn_flex::Flex>("f32 with factors of 11 bits", &device, 1e-2, run)
+                .and(double)
+        }
     }
-    perform::<Gpu>(command, Engine::Device, &device, run)
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -332,20 +394,22 @@ fn on_gpu(_: &Command, _: &Run) -> Result<()> {
     bail!("--device cuda: this program was built without it; build it with `--features cuda`")
 }
 
-fn perform<I: Backend>(command: &Command, engine: Engine, device: &I::Device, run: &Run) -> Result<()> {
+fn perform<I: Backend>(command: &ModelCommand, engine: Engine, device: &I::Device, run: &Run) -> Result<()> {
     match command {
-        Command::Train(arguments) => train::<I>(arguments, engine, device, run),
-        Command::Eval(arguments) => eval::<I>(arguments, engine, device, run),
-        Command::Posterior { model, text, output, first } => {
+        ModelCommand::Train(arguments) => train::<I>(arguments, engine, device, run),
+        ModelCommand::Eval(arguments) => eval::<I>(arguments, engine, device, run),
+        ModelCommand::Posterior { model, text, output, first } => {
             let used = Used::<I>::read(model, engine, device)?;
-            let corpus = used.corpus(text)?.first(first.unwrap_or(usize::MAX));
-            if corpus.sentences.is_empty() {
-                bail!("--first 0: expected at least 1");
+            let lines = used.lines(text)?;
+            let without = lines.total - lines.sentences.len();
+            if without > 0 {
+                eprintln!("{}: lines without words, which have no chain: {without}", text.display());
             }
+            let corpus = lines.corpus(&used.vocabulary).first(first.unwrap_or(usize::MAX));
             let chain = uses::posterior(&used.model, &corpus, run)?;
             Ok(zhat::io::write_model(&chain.into(), output)?)
         }
-        Command::Tag { model, text, words } => {
+        ModelCommand::Tag { model, text, words } => {
             let used = Used::<I>::read(model, engine, device)?;
             let lines = used.lines(text)?;
             let corpus = lines.corpus(&used.vocabulary);
@@ -357,19 +421,20 @@ fn perform<I: Backend>(command: &Command, engine: Engine, device: &I::Device, ru
                     }
                 }
                 None => {
-                    for (path, sentence) in paths.iter().zip(&lines.sentences) {
-                        let pairs: Vec<String> = sentence
-                            .iter()
-                            .zip(path)
-                            .map(|(word, state)| format!("{word}/{state}"))
-                            .collect();
-                        println!("{}", pairs.join(" "));
+                    // A line without words stays empty.
+                    let mut tagged = vec![String::new(); lines.total];
+                    for ((path, sentence), &place) in paths.iter().zip(&lines.sentences).zip(&lines.places) {
+                        let pairs = sentence.iter().zip(path);
+                        let pairs: Vec<String> =
+                            pairs.map(|(word, state)| format!("{word}/{state}")).collect();
+                        tagged[place] = pairs.join(" ");
                     }
+                    tagged.iter().for_each(|line| println!("{line}"));
                 }
             }
             Ok(())
         }
-        Command::Sample { model, count, states, seed } => {
+        ModelCommand::Sample { model, count, states, seed } => {
             let used = Used::<I>::read(model, engine, device)?;
             for sentence in uses::generate(&used.model, *count, used.limit, *seed) {
                 let words: Vec<String> = sentence
@@ -379,12 +444,14 @@ fn perform<I: Backend>(command: &Command, engine: Engine, device: &I::Device, ru
                         if *states { format!("{word}/{state}") } else { word.clone() }
                     })
                     .collect();
-                println!("{}", words.join(" "));
+                match &used.tokenizer {
+                    Some(tokenizer) if !states => println!("{}", tokenizer.join(words)?),
+                    _ => println!("{}", words.join(" ")),
+                }
             }
             Ok(())
         }
-        Command::Repro(arguments) => reproduce::<I>(arguments, engine, device, run),
-        Command::Selftest => bail!("the device of the comparison is not known"),
+        ModelCommand::Repro(arguments) => reproduce::<I>(arguments, engine, device, run),
     }
 }
 
@@ -397,9 +464,10 @@ struct Used<B: Backend> {
 }
 
 impl<B: Backend> Used<B> {
-    fn read(path: &std::path::Path, engine: Engine, device: &B::Device) -> Result<Self> {
-        let Checkpoint { progress, parameters, .. } = Checkpoint::read(path)?;
-        let (tokenizer, weights) = pretrained(&progress.model)?;
+    fn read(files: &ModelFiles, engine: Engine, device: &B::Device) -> Result<Self> {
+        let Checkpoint { mut progress, parameters, .. } = Checkpoint::read(&files.model)?;
+        move_gpt2(&mut progress.model, files.gpt2.as_deref())?;
+        let (tokenizer, weights) = trained_with(&progress)?;
         let wanted = initial(&progress.model, progress.words.len(), weights.as_ref(), 0);
         zhat_vae::parameters::require_same(&parameters, &wanted)?;
         let model = Model {
@@ -412,21 +480,42 @@ impl<B: Backend> Used<B> {
         Ok(Used { model, vocabulary: Vocabulary::new(progress.words), tokenizer, limit: progress.limit })
     }
 
-    fn lines(&self, path: &std::path::Path) -> Result<Lines> {
+    fn lines(&self, path: &Path) -> Result<Lines> {
         read_lines(path, self.limit, self.tokenizer.as_ref())
     }
 
-    fn corpus(&self, path: &std::path::Path) -> Result<Corpus> {
+    fn corpus(&self, path: &Path) -> Result<Corpus> {
         Ok(self.lines(path)?.corpus(&self.vocabulary))
     }
 }
 
-fn read_lines(path: &std::path::Path, limit: usize, tokenizer: Option<&Tokenizer>) -> Result<Lines> {
+fn read_lines(path: &Path, limit: usize, tokenizer: Option<&Tokenizer>) -> Result<Lines> {
     let lines = Lines::read(path, limit, tokenizer)?;
-    if lines.cut > 0 {
-        eprintln!("{}: {} sentences were cut to {limit} words", path.display(), lines.cut);
-    }
+    lines.report(path, limit);
     Ok(lines)
+}
+
+/// A path that is valid in every working directory.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
+}
+
+/// Replaces the folder from which a trained model reads GPT-2.
+fn move_gpt2(config: &mut ModelConfig, folder: Option<&Path>) -> Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    if config.encoder != EncoderKind::Gpt2 {
+        bail!("--gpt2 {}: the encoder of this model is not GPT-2", folder.display());
+    }
+    config.gpt2 = Some(absolute(folder)?);
+    Ok(())
+}
+
+/// The GPT-2 with which a model was trained.
+fn trained_with(progress: &Progress) -> Result<(Option<Tokenizer>, Option<Weights>)> {
+    let found = pretrained(&progress.model)
+        .context("the model needs the GPT-2 it was trained with; --gpt2 FOLDER names its folder")?;
+    progress.require_gpt2(found.1.as_ref())?;
+    Ok(found)
 }
 
 fn pretrained(config: &ModelConfig) -> Result<(Option<Tokenizer>, Option<Weights>)> {
@@ -436,13 +525,18 @@ fn pretrained(config: &ModelConfig) -> Result<(Option<Tokenizer>, Option<Weights
     Ok((Some(tokenizer), Some(weights)))
 }
 
+/// What the model calls a word.
+fn unit(tokenizer: Option<&Tokenizer>) -> &'static str {
+    if tokenizer.is_some() { "piece" } else { "word" }
+}
+
 /// K1 and K2: a tenth of the states each by default.
 fn kept(states: usize, top: Option<usize>, sampled: Option<usize>) -> (usize, usize) {
     let tenth = (states / 10).max(1);
     (top.unwrap_or(tenth), sampled.unwrap_or(tenth))
 }
 
-fn state_of(path: &std::path::Path) -> PathBuf {
+fn state_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".state");
     name.into()
@@ -454,7 +548,10 @@ fn train<I: Backend>(
     device: &I::Device,
     run: &Run,
 ) -> Result<()> {
-    let old = arguments.resume.then(|| Checkpoint::read(&state_of(&arguments.output))).transpose()?;
+    let mut old = arguments.resume.then(|| Checkpoint::read(&state_of(&arguments.output))).transpose()?;
+    if let Some(old) = &mut old {
+        move_gpt2(&mut old.progress.model, arguments.gpt2.as_deref())?;
+    }
     let model = match &old {
         Some(old) => old.progress.model.clone(),
         None => ModelConfig {
@@ -462,14 +559,16 @@ fn train<I: Backend>(
             units: arguments.units,
             state_size: arguments.state_size,
             encoder: arguments.encoder,
-            gpt2: arguments.gpt2.clone(),
+            gpt2: arguments.gpt2.as_deref().map(absolute).transpose()?,
         },
     };
     let (top, sampled) = kept(arguments.states, arguments.top, arguments.sampled);
     let [weight, last_weight] = arguments.entropy_weight[..] else {
-        bail!("--entropy-weight: expected two numbers")
+        bail!("--entropy-weight: expected two numbers, FIRST,LAST")
     };
-    let [hot, cold] = arguments.temperature[..] else { bail!("--temperature: expected two numbers") };
+    let [hot, cold] = arguments.temperature[..] else {
+        bail!("--temperature: expected two numbers, FIRST,LAST")
+    };
     let settings = TrainConfig {
         inference: arguments.method,
         top,
@@ -487,11 +586,15 @@ fn train<I: Backend>(
     if old.is_none() {
         settings.check(&model)?;
     }
-    let (tokenizer, weights) = pretrained(&model)?;
+    let (tokenizer, weights) = match &old {
+        Some(old) => trained_with(&old.progress)?,
+        None => pretrained(&model)?,
+    };
     let limit = old.as_ref().map_or(arguments.limit, |old| old.progress.limit);
     let longest = weights.as_ref().map_or(encoder::longest(model.encoder), Weights::positions);
-    if limit == 0 || limit >= longest {
-        bail!("--limit {limit}: expected 1 to {} words for this encoder", longest - 1);
+    let unit = unit(tokenizer.as_ref());
+    if limit >= longest {
+        bail!("--limit {limit}: expected 1 to {} {unit}s for this encoder", longest - 1);
     }
     let lines = read_lines(&arguments.text, limit, tokenizer.as_ref())?;
     let vocabulary = match &old {
@@ -512,7 +615,7 @@ fn train<I: Backend>(
         Trainer::<I>::new(&corpus, &dev, checkpoint, weights.as_ref(), engine, device.clone(), run.clone())?;
     if !arguments.quiet {
         eprintln!(
-            "{} sentences, {} words, {} known words, {} numbers to learn",
+            "{} sentences, {} {unit}s, {} known {unit}s, {} numbers to learn",
             corpus.sentences.len(),
             corpus.tokens(),
             vocabulary.len(),
@@ -535,7 +638,7 @@ fn train<I: Backend>(
     };
     trainer.train(&limits, &outputs)?;
     if let Some((best, step)) = trainer.progress.best {
-        println!("best bound of the sentences kept for testing: {best:.3} per sentence, at step {step}");
+        println!("best bound of the validation sentences: {best:.3} per sentence, at step {step}");
     }
     Ok(())
 }
@@ -545,9 +648,6 @@ fn eval<I: Backend>(arguments: &EvalArguments, engine: Engine, device: &I::Devic
     let mut corpus = used.corpus(&arguments.text)?;
     if let Some(first) = arguments.first {
         corpus = corpus.first(first);
-    }
-    if arguments.samples == 0 {
-        bail!("--samples 0: expected at least 1");
     }
     let (top, sampled) = kept(used.model.config.states, arguments.top, arguments.sampled);
     let config = TrainConfig { inference: arguments.method, top, sampled, ..TrainConfig::default() };
@@ -563,8 +663,9 @@ fn eval<I: Backend>(arguments: &EvalArguments, engine: Engine, device: &I::Devic
     println!("  error from samples      {:.4}", found.sampling_error);
     println!("  error from sentences    {:.4}", found.text_error);
     println!("  too large by about      {:.4}", found.bias);
-    println!("perplexity                {:.3} per word", found.perplexity);
-    println!("sentences, words          {}, {}", found.sentences, found.words);
+    let unit = unit(used.tokenizer.as_ref());
+    println!("perplexity                {:.3} per {unit}", found.perplexity);
+    println!("{:<25} {}, {}", format!("sentences, {unit}s"), found.sentences, found.words);
     Ok(())
 }
 
@@ -580,13 +681,6 @@ fn reproduce<I: Backend>(
     }
     if figure && arguments.seed_index.is_some() {
         bail!("--seed-index: rdp-fig2 has one seed per curve; the option belongs to rdp-table5");
-    }
-    let positive = [("--samples", arguments.samples), ("--test", arguments.test)];
-    if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
-        bail!("{name} 0: expected at least 1");
-    }
-    if !(arguments.seconds > 0.0 && arguments.seconds.is_finite()) || arguments.steps == Some(0) {
-        bail!("--seconds and --steps: expected positive numbers");
     }
     let data = match std::env::var_os("ZHAT_DATA") {
         Some(folder) => Some(PathBuf::from(folder).join("data/coco")),

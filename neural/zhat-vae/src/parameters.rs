@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use burn_autodiff::Autodiff;
 use burn_autodiff::grads::Gradients;
 use burn_tensor::backend::Backend;
@@ -37,11 +37,6 @@ impl<B: Backend> Parameters<B> {
             panic!("parameter `{name}` has shape {:?}", found.shape);
         });
         found.value.clone().reshape(shape)
-    }
-
-    /// Whether there is a parameter of this name.
-    pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
     }
 
     /// The number of numbers.
@@ -196,9 +191,8 @@ impl<I: Backend> Adam<I> {
         let (mean_part, square_part) = (1.0 - of_mean.powi(steps), 1.0 - of_square.powi(steps));
         for (name, parameter, gradient) in found {
             let gradient = gradient * factor.clone();
-            let (Some(mean), Some(square)) = (self.mean.get_mut(name), self.square.get_mut(name)) else {
-                continue;
-            };
+            let mean = self.mean.entry(name.clone()).or_insert_with(|| gradient.zeros_like());
+            let square = self.square.entry(name.clone()).or_insert_with(|| gradient.zeros_like());
             *mean = mean.clone() * of_mean + gradient.clone() * (1.0 - of_mean);
             *square = square.clone() * of_square + gradient.powi_scalar(2) * (1.0 - of_square);
             let step = (mean.clone() / mean_part) / ((square.clone() / square_part).sqrt() + SMALL);
@@ -207,6 +201,21 @@ impl<I: Backend> Adam<I> {
         }
         Some(norm)
     }
+}
+
+/// Checks that Adam's moments are those of parameters: one row of numbers for each.
+///
+/// # Errors
+/// Names the first tensor that is missing, unknown or of another shape.
+pub fn require_moments(moments: &[Numbers; 2], parameters: &Numbers) -> Result<()> {
+    let row = |(name, (shape, _)): (&String, &(Vec<usize>, Vec<f32>))| {
+        (name.clone(), (vec![shape.iter().product()], Vec::new()))
+    };
+    let wanted: Numbers = parameters.iter().map(row).collect();
+    for (found, what) in moments.iter().zip(["means of gradients", "means of squared gradients"]) {
+        require_same(found, &wanted).context(what)?;
+    }
+    Ok(())
 }
 
 /// Checks that numbers have the names and shapes of others.

@@ -5,6 +5,7 @@ mod picture;
 pub mod results;
 mod tables;
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,13 +14,14 @@ use burn_tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 use zhat::Run;
 
+use crate::attempt::attempt;
 use crate::config::{Inference, ModelConfig, TrainConfig};
 use crate::evaluate::Model;
 use crate::posterior::{Engine, Sums};
 use crate::text::{Corpus, Lines, Vocabulary};
 use crate::train::{Limits, Outputs, Trainer, beginning, fingerprint};
 use crate::uses::frequencies;
-pub use results::{Found, Settings};
+pub use results::{Failed, Found, Settings};
 pub use tables::{print, table5 as table};
 
 /// A row of the table.
@@ -117,8 +119,13 @@ const LIMIT: usize = 40;
 fn texts(setting: &Setting<'_>) -> Result<Texts> {
     let (train, test) = match &setting.data {
         Some(folder) => {
-            let file = |part: &str| folder.join(format!("texygen_image_coco_{part}.txt"));
-            (Lines::read(&file("train"), LIMIT, None)?, Lines::read(&file("test"), LIMIT, None)?)
+            let read = |part: &str| {
+                let path = folder.join(format!("texygen_image_coco_{part}.txt"));
+                let lines = Lines::read(&path, LIMIT, None)?;
+                lines.report(&path, LIMIT);
+                anyhow::Ok(lines)
+            };
+            (read("train")?, read("test")?)
         }
         None => (made_up(1000, 1), made_up(200, 2)),
     };
@@ -150,7 +157,8 @@ pub fn made_up(count: usize, seed: u64) -> Lines {
         words.push(".");
         words.into_iter().map(str::to_owned).collect()
     };
-    Lines { sentences: (0..count).map(sentence).collect(), pieces: Vec::new(), cut: 0 }
+    let sentences = (0..count).map(sentence).collect();
+    Lines { sentences, places: (0..count).collect(), total: count, ..Lines::default() }
 }
 
 /// The share of training after which the temperature is the one for which models are judged.
@@ -213,7 +221,7 @@ impl Spec {
             Outputs { quiet: true, keep_every: f64::INFINITY, remember: true, ..Outputs::default() };
         let watch = machine::Watch::start(engine);
         let trained = trainer.train(&limits, &outputs);
-        let gib = watch.stop();
+        let memory = watch.stop();
         trained?;
         let (progress, floored) = (trainer.progress.clone(), trainer.floored);
         let used =
@@ -246,7 +254,8 @@ impl Spec {
             seconds: progress.seconds,
             warm_up_seconds,
             words_per_second: texts.train.tokens() as f64 * epochs / progress.seconds,
-            gib,
+            gib: memory.gib,
+            whole_device: memory.whole_device,
             inactive: inactive(&all),
             inactive_trained: Some(inactive(&trained)),
             floored: Some(floored),
@@ -278,10 +287,30 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Spec>> {
     Ok(ROWS.iter().filter(wanted).collect())
 }
 
+/// Does the work of a row. If it fails or panics, adds a line about it to the results file and returns the message.
+///
+/// # Errors
+/// If the results cannot be written.
+fn guarded<T>(
+    results: &Path,
+    failed: impl FnOnce(String) -> Failed,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<Result<T, String>> {
+    // Every row makes its own model and optimiser, so no state of a row that panicked is used again.
+    let found = attempt(AssertUnwindSafe(work)).and_then(|found| found);
+    let Err(error) = found else { return Ok(found.map_err(|error| error.to_string())) };
+    let line = failed(format!("{error:#}"));
+    results::append(results, &line)?;
+    let message = format!("{}, seed {}: {}", line.row, line.seed, line.failed);
+    eprintln!("failed: {message}");
+    Ok(Err(message))
+}
+
 /// Trains and evaluates the rows that are not in the results file yet, and prints the table.
 ///
 /// # Errors
-/// If a text cannot be read, a row fails or the results cannot be written; other rows are run even if one fails.
+/// If a text cannot be read, a row fails or the results cannot be written. Other rows are run even if one fails or
+/// panics, and the results file gets a line with its message; it is run again next time.
 pub fn table5<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Device) -> Result<Vec<Found>> {
     let rows = chosen(&setting.only)?;
     let seeds = |row: &Spec| if setting.quick { 1 } else { row.seeds };
@@ -292,27 +321,15 @@ pub fn table5<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Dev
     }
     let texts = texts(setting)?;
     let settings = setting.recorded(&texts, engine);
-    let mut failures = Vec::new();
     // The first seed of every row comes first.
+    let mut wanted: Vec<(&Spec, u64)> = Vec::new();
     for seed in 0..most {
-        for row in &rows {
-            let mut done = results::read::<Found>(setting.results)?.into_iter();
-            let same =
-                |found: Found| found.row == row.name && found.seed == seed && found.settings == settings;
-            let left_out = setting.seed_index.is_some_and(|only| only != seed);
-            if seed >= seeds(row) || left_out || done.any(same) {
-                continue;
-            }
-            eprintln!("{}, seed {seed} …", row.name);
-            match row.run::<I>(setting, &texts, row.configs(setting, seed), engine, device) {
-                Ok((found, _)) => {
-                    results::append(setting.results, &found)?;
-                    eprintln!("{}", serde_json::to_string(&found)?);
-                }
-                Err(error) => failures.push(format!("{}, seed {seed}: {error:#}", row.name)),
-            }
-        }
+        let left_out = setting.seed_index.is_some_and(|only| only != seed);
+        wanted.extend(rows.iter().filter(|row| seed < seeds(row) && !left_out).map(|&row| (row, seed)));
     }
+    let failures = missing_rows(setting.results, &settings, engine, &wanted, |row, seed| {
+        Ok(row.run::<I>(setting, &texts, row.configs(setting, seed), engine, device)?.0)
+    })?;
     let (all, others): (Vec<Found>, Vec<Found>) =
         results::read::<Found>(setting.results)?.into_iter().partition(|found| found.settings == settings);
     println!("{}", table(&all));
@@ -323,6 +340,33 @@ pub fn table5<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Dev
         bail!("{}", failures.join("; "));
     }
     Ok(all)
+}
+
+/// Runs the rows that the results file does not have, and returns the messages of those that failed.
+fn missing_rows(
+    results: &Path,
+    settings: &Settings,
+    engine: Engine,
+    rows: &[(&Spec, u64)],
+    run: impl Fn(&Spec, u64) -> Result<Found>,
+) -> Result<Vec<String>> {
+    let mut failures = Vec::new();
+    for &(row, seed) in rows {
+        let mut done = results::read::<Found>(results)?.into_iter();
+        if done.any(|found| found.row == row.name && found.seed == seed && found.settings == *settings) {
+            continue;
+        }
+        eprintln!("{}, seed {seed} …", row.name);
+        let failed = |message| Failed::new(row.name, seed, message, engine, settings);
+        match guarded(results, failed, || run(row, seed))? {
+            Ok(found) => {
+                results::append(results, &found)?;
+                eprintln!("{}", serde_json::to_string(&found)?);
+            }
+            Err(message) => failures.push(message),
+        }
+    }
+    Ok(failures)
 }
 
 /// A finished line of Figure 2.
@@ -342,11 +386,12 @@ pub struct Curve {
 /// Frequencies of states of the aggregated posterior: the likeliest states only, and growing numbers of drawn ones.
 ///
 /// # Errors
-/// As [`table5`].
+/// As [`table5`]; if a run fails, the picture has the others.
 pub fn figure2<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::Device) -> Result<()> {
     let texts = texts(setting)?;
     let settings = setting.recorded(&texts, engine);
     let mut curves: Vec<Curve> = Vec::new();
+    let mut failures = Vec::new();
     println!("{}", tables::FIGURE);
     for share in [0_usize, 1, 5, 10] {
         let row = if share == 0 { ROWS[3] } else { ROWS[4] };
@@ -362,7 +407,16 @@ pub fn figure2<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::De
         let curve = match done {
             Some(curve) => curve,
             None => {
-                let (found, counts) = row.run::<I>(setting, &texts, (model, train), engine, device)?;
+                let name = format!("K1 = {top}, K2 = {sampled}");
+                let failed = |message| Failed::new(&name, 0, message, engine, &settings);
+                let work = || row.run::<I>(setting, &texts, (model, train), engine, device);
+                let (found, counts) = match guarded(setting.results, failed, work)? {
+                    Ok(found) => found,
+                    Err(message) => {
+                        failures.push(message);
+                        continue;
+                    }
+                };
                 let [counts, counts_trained] = [counts.all, counts.trained].map(|mut counts| {
                     counts.sort_unstable_by(|a, b| b.cmp(a));
                     counts
@@ -375,5 +429,47 @@ pub fn figure2<I: Backend>(setting: &Setting<'_>, engine: Engine, device: &I::De
         println!("{}", tables::line(&curve));
         curves.push(curve);
     }
-    tables::draw(&curves, setting.folder)
+    if !curves.is_empty() {
+        tables::draw(&curves, setting.folder)?;
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn other_rows_are_run_if_one_panics() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        let example = results::example();
+        let rows: Vec<(&Spec, u64)> = ROWS[..4].iter().map(|row| (row, 0)).collect();
+        let run = |broken: bool| {
+            let ran = std::cell::RefCell::new(Vec::new());
+            let failures = missing_rows(&path, &example.settings, Engine::Library, &rows, |row, seed| {
+                ran.borrow_mut().push(row.name);
+                match row.name {
+                    "FULL-100" if broken => panic!("out of memory"),
+                    "RDP-100" if broken => bail!("no path"),
+                    _ => Ok(Found { row: row.name.to_owned(), seed, ..example.clone() }),
+                }
+            });
+            (failures.unwrap(), ran.into_inner())
+        };
+        let (failures, ran) = run(true);
+        assert_eq!(failures, ["FULL-100, seed 0: out of memory", "RDP-100, seed 0: no path"]);
+        assert_eq!(ran.len(), 4);
+        let failed: Vec<String> =
+            results::read::<Failed>(&path).unwrap().into_iter().map(|line| line.failed).collect();
+        assert_eq!(failed, ["out of memory", "no path"]);
+        // The failed ones are run again, the others not.
+        let (failures, ran) = run(false);
+        assert_eq!((failures.len(), ran), (0, vec!["FULL-100", "RDP-100"]));
+        assert_eq!(results::read::<Found>(&path).unwrap().len(), 4);
+    }
 }

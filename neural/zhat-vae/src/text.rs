@@ -91,6 +91,10 @@ pub struct Lines {
     pub pieces: Vec<Vec<u32>>,
     /// How many lines were cut to the limit.
     pub cut: usize,
+    /// The line of each sentence, from 0; lines without words have no sentence.
+    pub places: Vec<usize>,
+    /// The number of lines, those without words included.
+    pub total: usize,
 }
 
 impl Lines {
@@ -102,7 +106,8 @@ impl Lines {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut lines = Lines::default();
-        for line in text.lines() {
+        for (place, line) in text.lines().enumerate() {
+            lines.total += 1;
             let (mut words, mut pieces) = match tokenizer {
                 Some(tokenizer) => tokenizer.split(line.trim())?,
                 None => (split(line), Vec::new()),
@@ -114,6 +119,7 @@ impl Lines {
             words.truncate(limit);
             pieces.truncate(limit);
             lines.sentences.push(words);
+            lines.places.push(place);
             if let Some(tokenizer) = tokenizer {
                 pieces.push(tokenizer.end());
                 lines.pieces.push(pieces);
@@ -123,6 +129,14 @@ impl Lines {
             bail!("{}: there are no sentences in it; expected one per line", path.display());
         }
         Ok(lines)
+    }
+
+    /// Prints how many sentences of a file were cut to the limit, if there are any.
+    pub fn report(&self, path: &Path, limit: usize) {
+        if self.cut > 0 {
+            let unit = if self.pieces.is_empty() { "words" } else { "pieces" };
+            eprintln!("{}: {} sentences were cut to {limit} {unit}", path.display(), self.cut);
+        }
     }
 
     /// The sentences as numbers, each followed by [`END`].

@@ -10,13 +10,14 @@ use burn_tensor::backend::Backend;
 use burn_tensor::{Int, Tensor, TensorData};
 use zhat::Run;
 use zhat::random::Streams;
+use zhat_burn::on_device::FLOOR;
 
 use crate::checkpoint::{Checkpoint, Progress};
 use crate::config::{ModelConfig, TrainConfig};
 use crate::decoder::{self, States, log_joint};
 use crate::encoder::{self, Sentences};
 use crate::gpt2::{Gpt2, Weights};
-use crate::parameters::{Adam, Initial, Numbers, Parameters};
+use crate::parameters::{Adam, Initial, Numbers, Parameters, require_moments, require_same};
 use crate::posterior::{Engine, Sums, relax};
 use crate::text::Corpus;
 
@@ -57,7 +58,7 @@ pub struct Limits {
     pub seconds: Option<f64>,
     /// Steps.
     pub steps: Option<usize>,
-    /// Epochs without a better objective of the sentences kept for testing.
+    /// Epochs without a better objective of the validation sentences.
     pub patience: Option<usize>,
     /// The warm-up ends after this share of the run, instead of a number of steps.
     pub warm_up: Option<f64>,
@@ -86,7 +87,7 @@ pub struct Outputs {
     pub log: Option<PathBuf>,
     /// Seconds between two states.
     pub keep_every: f64,
-    /// No progress.
+    /// Prints no progress.
     pub quiet: bool,
     /// Keeps the best parameters in memory, those after the last step included.
     pub remember: bool,
@@ -141,7 +142,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
     /// A new run, or one that goes on from a checkpoint.
     ///
     /// # Errors
-    /// If the checkpoint is of another text or has no state to go on from.
+    /// If the checkpoint is of another text or another GPT-2, or has no state to go on from.
     pub fn new(
         corpus: &'a Corpus,
         kept: &'a Corpus,
@@ -155,8 +156,12 @@ impl<'a, I: Backend> Trainer<'a, I> {
         if progress.text != fingerprint(corpus) {
             bail!("the model was trained on another text; a run can be resumed with the same text only");
         }
+        progress.require_gpt2(gpt2)?;
         let wanted = initial(&progress.model, progress.words.len(), gpt2, 0);
-        crate::parameters::require_same(&parameters, &wanted)?;
+        require_same(&parameters, &wanted)?;
+        if let Some(moments) = &moments {
+            require_moments(moments, &wanted)?;
+        }
         let parameters = Parameters::trainable(&parameters, &device);
         let adam = match moments {
             Some(moments) => Adam::from_numbers(&moments, progress.step, &device),
@@ -354,43 +359,43 @@ impl<'a, I: Backend> Trainer<'a, I> {
                 count += batch.len();
                 words += batch.len() * self.corpus.sentences[batch[0]].len();
                 self.progress.seconds = before + clock.seconds();
-                if !self.progress.step.is_multiple_of(INTERVAL) {
-                    continue;
+                if self.progress.step.is_multiple_of(INTERVAL)
+                    && let Some(own) = sums.take()
+                {
+                    let [a, b, c, floored] = own.map(number);
+                    let each = |sum: f64| sum / count as f64;
+                    let parts = Parts { words: each(a), states: each(b), entropy: each(c) };
+                    self.floored += floored as u64;
+                    self.require_finite(parts.bound())?;
+                    // The device has done its work now, not before.
+                    let now = clock.seconds();
+                    self.progress.seconds = before + now;
+                    let line = Line {
+                        step: self.progress.step,
+                        epoch: self.progress.step as f64 / per_epoch as f64,
+                        seconds: self.progress.seconds,
+                        parts,
+                        per_second: words as f64 / (now - last_line),
+                        floored: floored as u64,
+                    };
+                    history.push((line.step, parts));
+                    if let Some(log) = &mut log {
+                        log.add(&line)?;
+                    }
+                    if !outputs.quiet {
+                        line.show(limits, per_epoch);
+                    }
+                    (count, words, last_line) = (0, 0, now);
                 }
-                let Some(own) = sums.take() else { continue };
-                let [a, b, c, floored] = own.map(number);
-                let each = |sum: f64| sum / count as f64;
-                let parts = Parts { words: each(a), states: each(b), entropy: each(c) };
-                self.floored += floored as u64;
-                if !parts.bound().is_finite() {
-                    bail!(
-                        "the objective is {} at step {}; try a smaller --rate",
-                        parts.bound(),
-                        self.progress.step
-                    );
-                }
-                // The device has done its work now, not before.
-                let now = clock.seconds();
-                self.progress.seconds = before + now;
-                let line = Line {
-                    step: self.progress.step,
-                    epoch: self.progress.step as f64 / per_epoch as f64,
-                    seconds: self.progress.seconds,
-                    parts,
-                    per_second: words as f64 / (now - last_line),
-                    floored: floored as u64,
-                };
-                history.push((line.step, parts));
-                if let Some(log) = &mut log {
-                    log.add(&line)?;
-                }
-                if !outputs.quiet {
-                    line.show(limits, per_epoch);
-                }
-                (count, words, last_line) = (0, 0, now);
                 // At the end of an epoch the state is written after the judgement, which a resumed run would miss.
                 let ended = self.progress.step.is_multiple_of(per_epoch);
-                if !ended && since.elapsed().as_secs_f64() >= outputs.keep_every {
+                let due = outputs.state.is_some() && since.elapsed().as_secs_f64() >= outputs.keep_every;
+                if due && !ended {
+                    if let Some([words, states, entropy, _]) = sums.clone() {
+                        self.require_finite(number(words + states + entropy))?;
+                    }
+                    self.wait()?;
+                    self.progress.seconds = before + clock.seconds();
                     clock.pause(|| self.keep(outputs))?;
                     since = Instant::now();
                 }
@@ -419,6 +424,13 @@ impl<'a, I: Backend> Trainer<'a, I> {
         Ok(history)
     }
 
+    fn require_finite(&self, objective: f64) -> Result<()> {
+        if !objective.is_finite() {
+            bail!("the objective is {objective} at step {}; try a smaller --rate", self.progress.step);
+        }
+        Ok(())
+    }
+
     fn keep(&self, outputs: &Outputs) -> Result<()> {
         match &outputs.state {
             Some(path) => self.checkpoint().write(path),
@@ -426,7 +438,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
         }
     }
 
-    /// Judges the model on sentences kept for this, and keeps it if it is the best so far.
+    /// Judges the model on the validation sentences, and keeps it if it is the best so far.
     fn judge_and_keep_best(&mut self, outputs: &Outputs) -> Result<()> {
         let found = self.judge(self.kept)?.bound();
         let better = !found.is_nan() && self.progress.best.is_none_or(|(best, _)| found > best);
@@ -442,7 +454,7 @@ impl<'a, I: Backend> Trainer<'a, I> {
         }
         if !outputs.quiet {
             eprintln!(
-                "\nsentences kept for testing: bound {found:.3} per sentence{}",
+                "\nvalidation sentences: bound {found:.3} per sentence{}",
                 if better { ", the best so far" } else { "" }
             );
         }
@@ -524,7 +536,7 @@ impl Line {
         let end = if std::io::IsTerminal::is_terminal(&out) { '\r' } else { '\n' };
         let floored = match self.floored {
             0 => String::new(),
-            count => format!("  {count} sums too small"),
+            count => format!("  {count} sums raised to {FLOOR:e}"),
         };
         let _ = write!(
             out,
@@ -557,7 +569,7 @@ impl Log {
             text.push_str(line);
             text.push('\n');
         });
-        std::fs::write(path, text).with_context(fail)?;
+        zhat::internal::io::write_atomically(path, |out| out.write_all(text.as_bytes()))?;
         Ok(Log(std::fs::File::options().append(true).open(path).with_context(fail)?))
     }
 
@@ -596,6 +608,7 @@ pub fn beginning(
         seconds: 0.0,
         best: None,
         text: fingerprint(corpus),
+        gpt2: gpt2.map(Weights::fingerprint),
     };
     Checkpoint { progress, parameters: initial(model, words.len(), gpt2, train.seed), moments: None }
 }

@@ -228,12 +228,7 @@ fn the_program_trains_and_uses_a_model_on_its_features() {
     let folder = folder();
     let at = folder.path();
     std::fs::write(at.join("text"), "the cat sat.\na cat ran.\nthe dog sat.\n".repeat(30)).unwrap();
-    let works = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zhat-vae"));
-        let found = command.args(arguments).current_dir(at).output().unwrap();
-        assert!(found.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&found.stderr));
-        String::from_utf8(found.stdout).unwrap()
-    };
+    let works = |arguments: &[&str]| works_in(at, arguments);
     let train = |model: &str, epochs: &str, more: &[&str]| {
         let base =
             ["train", "text", "-q", "-o", model, "--epochs", epochs, "--encoder", "gpt2", "--gpt2", "."];
@@ -246,6 +241,15 @@ fn the_program_trains_and_uses_a_model_on_its_features() {
     let nll: f64 = evaluated.split_whitespace().nth(2).unwrap().parse().unwrap();
     // About ten pieces of 20 or so.
     assert!((3.0..60.0).contains(&nll), "{evaluated}");
+    assert!(evaluated.contains(" per piece\n") && evaluated.contains("\nsentences, pieces "), "{evaluated}");
+    // New sentences are text; their pieces are shown with their states only.
+    let new = works(&["sample", "m", "-n", "20"]);
+    assert!(new.lines().count() == 20 && !new.contains('Ġ'), "{new}");
+    let pieces = works(&["sample", "m", "-n", "20", "--states"]);
+    for (line, pieces) in new.lines().zip(pieces.lines()) {
+        let pieces: Vec<&str> = pieces.split(' ').filter(|x| !x.is_empty()).map(|x| pair(x).0).collect();
+        assert_eq!(pieces.concat().replace('Ġ', " ").trim(), line);
+    }
     let tags = works(&["tag", "m", "text"]);
     assert_eq!(tags.lines().count(), 90);
     let pairs: Vec<(&str, usize)> = tags.lines().next().unwrap().split(' ').map(pair).collect();
@@ -266,6 +270,72 @@ fn the_program_trains_and_uses_a_model_on_its_features() {
     let (whole, resumed) = (read("whole.state"), read("m.state"));
     assert!(whole.progress.step > 0 && whole.progress.step == resumed.progress.step);
     assert!(whole.parameters == resumed.parameters && whole.moments == resumed.moments);
+}
+
+fn works_in(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zhat-vae"));
+    let found = command.args(arguments).current_dir(folder).output().unwrap();
+    assert!(found.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&found.stderr));
+    String::from_utf8(found.stdout).unwrap()
+}
+
+#[test]
+fn a_model_finds_its_own_gpt2_only() {
+    let folder = folder();
+    let at = folder.path();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(at.join("text"), "the cat sat.\na cat ran.\nthe dog sat.\n".repeat(20)).unwrap();
+    let train = |epochs: &str, more: &[&str]| {
+        let base = ["train", "text", "-q", "-o", "m", "--epochs", epochs, "--encoder", "gpt2"];
+        let small =
+            ["--states", "3", "--units", "8", "--state-size", "3", "--batch", "16", "--min-count", "1"];
+        [&base[..], &small, more].concat().iter().map(|x| (*x).to_owned()).collect::<Vec<String>>()
+    };
+    let strings = |list: &[String]| list.iter().map(String::as_str).collect::<Vec<&str>>().join("\n");
+    let run =
+        |folder: &Path, list: &[String]| works_in(folder, &strings(list).split('\n').collect::<Vec<&str>>());
+    run(at, &train("1", &["--gpt2", "."]));
+    let fails = |folder: &Path, arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zhat-vae"));
+        let found = command.args(arguments).current_dir(folder).output().unwrap();
+        assert_eq!(found.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(found.stderr).unwrap()
+    };
+    // A relative folder was named, and the program runs in another one.
+    let path = |name: &str| at.join(name).display().to_string();
+    let (model, text) = (path("m"), path("text"));
+    let other = elsewhere.path();
+    let tags = works_in(other, &["tag", &model, &text]);
+    assert_eq!(works_in(other, &["sample", &model, "-n", "2"]).lines().count(), 2);
+    // Weights of the same shape that are not those of the model.
+    let pieces = vocabulary();
+    let mut others = weights(pieces.len());
+    others.get_mut("wpe.weight").unwrap().1[5] += 0.1;
+    write(other, &pieces, &others);
+    let resumed = train("2", &["--resume", "--gpt2", &other.display().to_string()]);
+    let of_others: [&[&str]; 4] = [
+        &["tag", &model, &text, "--gpt2", "."],
+        &["eval", &model, &text, "--gpt2", "."],
+        &["sample", &model, "--gpt2", "."],
+        &["posterior", &model, &text, "--gpt2", ".", "-o", "q.zhat"],
+    ];
+    for arguments in of_others {
+        let found = fails(other, arguments);
+        assert!(found.contains("another GPT-2") && found.contains("--gpt2 FOLDER"), "{found}");
+    }
+    let found = fails(at, &strings(&resumed).split('\n').collect::<Vec<&str>>());
+    assert!(found.contains("another GPT-2"), "{found}");
+    // The right ones in another place; where they were, they are missing.
+    write(other, &pieces, &weights(pieces.len()));
+    for name in ["model.safetensors", "config.json", "merges.txt", "vocab.json"] {
+        std::fs::remove_file(at.join(name)).unwrap();
+    }
+    let found = fails(other, &["tag", &model, &text]);
+    assert!(found.contains("--gpt2 FOLDER") && found.contains("vocab.json"), "{found}");
+    assert_eq!(works_in(other, &["tag", &model, &text, "--gpt2", "."]), tags);
+    run(at, &resumed);
+    // The resumed run knows the new place.
+    works_in(at, &["tag", &model, &text]);
 }
 
 /// A piece and its state.

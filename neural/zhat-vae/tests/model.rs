@@ -1,122 +1,15 @@
-//! The model: likelihoods against summation over all states, training, resumption.
+//! The model: training, resumption, checkpoints.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use burn_flex::Flex;
-use burn_tensor::{Tensor, TensorData};
 use zhat::Run;
 use zhat_vae::checkpoint::Checkpoint;
 use zhat_vae::config::{EncoderKind, Inference, ModelConfig, TrainConfig};
-use zhat_vae::decoder::{States, log_joint};
-use zhat_vae::evaluate::{Model, log_mean};
-use zhat_vae::parameters::Parameters;
-use zhat_vae::posterior::{Engine, Sums};
+use zhat_vae::parameters::Numbers;
+use zhat_vae::posterior::Engine;
 use zhat_vae::repro::made_up;
 use zhat_vae::text::{Corpus, Vocabulary};
-use zhat_vae::train::{Limits, Outputs, Trainer, beginning, initial, whole};
-
-fn tiny(states: usize) -> ModelConfig {
-    ModelConfig { states, units: 6, state_size: 4, encoder: EncoderKind::Lstm, gpt2: None }
-}
-
-/// A model with parameters large enough that states matter.
-fn model(config: &ModelConfig, words: usize, engine: Engine) -> Model<Flex> {
-    let mut numbers = initial(config, words, None, 3);
-    numbers.values_mut().for_each(|(_, values)| values.iter_mut().for_each(|x| *x *= 2.0));
-    let parameters = Parameters::from_numbers(&numbers, &Default::default());
-    Model { config: config.clone(), parameters, gpt2: None, engine, device: Default::default() }
-}
-
-fn paths(states: usize, steps: usize) -> Vec<Vec<i64>> {
-    (0..states.pow(steps as u32))
-        .map(|code| (0..steps).map(|t| (code / states.pow(t as u32) % states) as i64).collect())
-        .collect()
-}
-
-/// log p(x) by summation over all states.
-fn exact(model: &Model<Flex>, sentence: &[u32]) -> f64 {
-    let steps = sentence.len();
-    let all = paths(model.config.states, steps);
-    let words: Vec<i64> = all.iter().flat_map(|_| sentence.iter().map(|&word| i64::from(word))).collect();
-    let words = Tensor::from_data(TensorData::new(words, [all.len(), steps]), &model.device);
-    let states = Tensor::from_data(TensorData::new(all.concat(), [all.len(), steps]), &model.device);
-    let joint = log_joint::<Flex>(&model.parameters, &words, &States::Hard(states), None);
-    let logs: Vec<f64> = (joint.words + joint.states).into_data().iter::<f64>().collect();
-    let apart: Vec<usize> = (0..logs.len()).collect();
-    log_mean(&logs, &apart).0 + (logs.len() as f64).ln()
-}
-
-#[test]
-fn the_joint_distribution_sums_to_one() {
-    // One word and the end, over all words and states: Σ p(x, z) over sentences of two words is 1.
-    let config = tiny(3);
-    let model = model(&config, 5, Engine::Library);
-    let total: f64 = paths(5, 2).iter().map(|x| exact(&model, &[x[0] as u32, x[1] as u32]).exp()).sum();
-    assert!((total - 1.0).abs() < 1e-5, "{total}");
-}
-
-#[test]
-fn likelihoods_agree_with_summation() {
-    for (engine, inference, states, top, sampled) in [
-        (Engine::Library, Inference::Full, 3, 1, 1),
-        (Engine::Device, Inference::Full, 3, 1, 1),
-        (Engine::Library, Inference::Rdp, 5, 1, 2),
-        (Engine::Device, Inference::Rdp, 5, 1, 2),
-        (Engine::Library, Inference::TwoPass, 5, 1, 2),
-        (Engine::Device, Inference::TwoPass, 5, 1, 2),
-    ] {
-        let model = model(&tiny(states), 5, engine);
-        let sentence = vec![2, 4, 3, 1];
-        let wanted = exact(&model, &sentence);
-        let corpus = Corpus { sentences: vec![sentence], pieces: Vec::new() };
-        let sums = Sums { inference, top, sampled };
-        // Estimates of p(x) itself, each from choices of states of its own, are unbiased.
-        let runs = 300;
-        let found: Vec<(f64, f64)> = (0..runs)
-            .map(|seed| {
-                let run = Run::default().with_seed(seed);
-                let terms = model.log_terms(&corpus, &[0], &sums, 16, &run).unwrap();
-                let (log, variance) = log_mean(&terms.logs[0], &terms.choices);
-                (log - wanted, variance)
-            })
-            .collect();
-        let average = |of: &dyn Fn(&(f64, f64)) -> f64| found.iter().map(of).sum::<f64>() / runs as f64;
-        let mean = average(&|(log, _)| log.exp());
-        let variance = average(&|(log, _)| (log.exp() - mean).powi(2)) * runs as f64 / (runs - 1) as f64;
-        let z = (mean - 1.0) / (variance / runs as f64).sqrt();
-        // 4.9 standard errors: an unbiased estimate fails with a probability of 10⁻⁶. The seeds are fixed.
-        assert!(z.abs() < 4.9, "{engine:?} {inference:?}: mean {mean}, z = {z}");
-        // The variance that an estimate reports, from a choice of states of its own for every eighth of its samples.
-        let reported = average(&|(log, variance)| variance * (2.0 * log).exp());
-        println!(
-            "{engine:?} {inference:?}: −log p̂ too large by {:.4} (error {:.4}), reported {:.4}; variance {variance:.4}, reported {reported:.4}",
-            -average(&|(log, _)| *log),
-            (variance / runs as f64).sqrt(),
-            average(&|(_, variance)| variance / 2.0)
-        );
-        assert!((0.6..1.6).contains(&(reported / variance)), "{reported} and {variance}");
-        assert!(variance > 0.0);
-    }
-}
-
-#[test]
-fn top_states_alone_give_too_little() {
-    let model = model(&tiny(5), 5, Engine::Library);
-    let corpus = Corpus { sentences: vec![vec![2, 4, 3, 1]], pieces: Vec::new() };
-    let sums = Sums { inference: Inference::Top, top: 1, sampled: 0 };
-    let terms = model.log_terms(&corpus, &[0], &sums, 4, &Run::default()).unwrap();
-    assert!(log_mean(&terms.logs[0], &terms.choices).0 < exact(&model, &corpus.sentences[0]) - 0.1);
-}
-
-#[test]
-fn the_variance_is_that_between_choices() {
-    let logs = [2.0_f64.ln(), 4.0_f64.ln(), 4.0_f64.ln(), 6.0_f64.ln()];
-    // Average 4; differences −2, 0, 0, 2: variance of the average (4 + 4)/3/4 over 16.
-    let (log, variance) = log_mean(&logs, &[0, 1, 2, 3]);
-    assert!((log - 4.0_f64.ln()).abs() < 1e-12 && (variance - 8.0 / 12.0 / 16.0).abs() < 1e-12);
-    // Averages 3 and 5 of two choices: variance of their average (1 + 1)/1/2 over 16.
-    assert!((log_mean(&logs, &[0, 0, 1, 1]).1 - 1.0 / 16.0).abs() < 1e-12);
-    assert!(log_mean(&logs, &[0; 4]).1.is_nan());
-}
+use zhat_vae::train::{Limits, Outputs, Trainer, beginning, whole};
 
 #[test]
 fn batches_of_a_device_have_one_shape() {
@@ -246,11 +139,15 @@ fn checkpoints_that_do_not_fit_are_refused() {
     let message = |path: &std::path::Path| format!("{:#}", Checkpoint::read(path).unwrap_err());
     let bytes = std::fs::read(&path).unwrap();
     let other = folder.path().join("other");
+    // The file of another program: only the name of the entry in its header differs.
+    let mut foreign = bytes.clone();
+    let at = bytes.windows(8).position(|part| part == b"zhat-vae").unwrap();
+    foreign[at..at + 8].copy_from_slice(b"zhat-xyz");
     for (contents, part) in [
         (bytes[..bytes.len() / 2].to_vec(), "damaged"),
         (bytes[..4].to_vec(), "damaged"),
         (b"not a model at all".to_vec(), "damaged"),
-        (String::from_utf8_lossy(&bytes).replace("zhat-vae", "zhat-xyz").into_bytes(), ""),
+        (foreign, "is a safetensors file, but not a model of zhat-vae"),
     ] {
         std::fs::write(&other, contents).unwrap();
         assert!(message(&other).contains(part), "{}", message(&other));
@@ -268,9 +165,58 @@ fn checkpoints_that_do_not_fit_are_refused() {
     let mut finished = first.clone();
     finished.progress.step = 10;
     assert!(new(finished, &train).contains(".state"));
-    let mut less = first;
+    let mut less = first.clone();
     less.parameters.remove("decoder.words");
     assert!(new(less, &train).contains("decoder.words"));
+    // Moments that are missing, of another shape, or of no parameter.
+    let mut state = trainer(&kept, &train, first, Engine::Library, 1).checkpoint();
+    state.write(&path).unwrap();
+    let again = Checkpoint::read(&path).unwrap();
+    assert!(
+        Trainer::<Flex>::new(&train, &kept, again, None, Engine::Library, Default::default(), Run::default())
+            .is_ok()
+    );
+    let error = |from: Checkpoint| {
+        let run = Run::default();
+        let made = Trainer::<Flex>::new(&train, &kept, from, None, Engine::Library, Default::default(), run);
+        format!("{:#}", made.map(|_| ()).unwrap_err())
+    };
+    let moments = state.moments.take().unwrap();
+    let with = |change: fn(&mut [Numbers; 2])| {
+        let mut moments = moments.clone();
+        change(&mut moments);
+        error(Checkpoint { moments: Some(moments), ..state.clone() })
+    };
+    let missing = with(|moments| drop(moments[0].remove("decoder.words")));
+    assert_eq!(missing, "means of gradients: tensor `decoder.words` is missing");
+    let shorter = with(|moments| {
+        let (shape, values) = moments[1].get_mut("decoder.words").unwrap();
+        (*shape, _) = (vec![1], values.truncate(1));
+    });
+    assert!(
+        shorter.contains("means of squared gradients: tensor `decoder.words` has shape [1]"),
+        "{shorter}"
+    );
+    let unknown = with(|moments| drop(moments[1].insert("other".into(), (vec![1], vec![0.0]))));
+    assert!(unknown.contains("`other` is not part"), "{unknown}");
+}
+
+#[test]
+fn the_state_is_written_between_lines_of_the_log() {
+    let (kept, train, vocabulary) = text(300);
+    let config = ModelConfig { states: 4, units: 4, state_size: 3, ..ModelConfig::default() };
+    // After one step with such a rate the scores are not finite.
+    let settings = TrainConfig { rate: 1e30, ..settings(Inference::Full) };
+    let first = beginning(&config, &settings, vocabulary.words(), 40, &train, None);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("model.state");
+    let outputs = Outputs { state: Some(state.clone()), quiet: true, ..Outputs::default() };
+    let limits = Limits { steps: Some(10), ..Limits::default() };
+    let mut run = trainer(&kept, &train, first, Engine::Library, 1);
+    assert!(run.train(&limits, &outputs).is_err());
+    // The state is that before the failure.
+    let found = Checkpoint::read(&state).unwrap().progress.step;
+    assert!((1..10).contains(&found), "{found}");
 }
 
 #[test]

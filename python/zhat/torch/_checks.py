@@ -49,8 +49,16 @@ def _equal_lengths(own: Tensor, others: Tensor) -> Tensor:
     return own.clone()
 
 
-def _equal_lengths_fake(own: Tensor, others: Tensor) -> Tensor:
+def _like_own(own: Tensor, others: Tensor) -> Tensor:
     return torch.empty_like(own)
+
+
+def _equal_edges(own: Tensor, others: Tensor) -> Tensor:
+    different = own != others
+    if different.any():
+        e = int(different.nonzero()[0, 0])
+        raise InputError(f"q: edges[{e}] is {others[e].tolist()}, expected {own[e].tolist()} as in p")
+    return own.clone()
 
 
 in_range = register(
@@ -64,7 +72,8 @@ in_range = register(
 mask_lengths = register("mask_lengths", "(Tensor inside) -> Tensor", _mask_lengths, _mask_lengths_fake)
 """The lengths of sequences (B,) of a mask (B, T) that is true at their positions."""
 
-equal_lengths = register(
-    "equal_lengths", "(Tensor own, Tensor others) -> Tensor", _equal_lengths, _equal_lengths_fake
-)
+equal_lengths = register("equal_lengths", "(Tensor own, Tensor others) -> Tensor", _equal_lengths, _like_own)
 """The lengths of a distribution, which are those of another one."""
+
+equal_edges = register("equal_edges", "(Tensor own, Tensor others) -> Tensor", _equal_edges, _like_own)
+"""The edges of a pairwise graph, which are those of another one with as many edges."""

@@ -45,7 +45,10 @@ def _padded(part: Part, tensors: Tensors, found: Sequence[Sequence[Array]], coun
     """States by item and number as one array (B, count, …)."""
     rows = max((len(own) for each in found for own in each), default=0)
     shape = _shape(part, tensors, max(rows, 1))
-    padded = np.full((len(found), count, *shape), -1, np.int64)
+    try:
+        padded = np.full((len(found), count, *shape), -1, np.int64)
+    except (MemoryError, ValueError):  # more than there is, or than an array can have
+        raise InputError(f"k: a tensor of {count} states does not fit in memory") from None
     for b, each in enumerate(found):
         for i, own in enumerate(each):
             own = np.asarray(own, np.int64).reshape(-1, *shape[1:])
@@ -161,10 +164,12 @@ def _drawn_by_tensor_fake(
 _Relaxed = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def _relaxed(tensors: list[torch.Tensor], model: str, n: int, temperature: float, seed: int) -> _Relaxed:
+def _relaxed(
+    tensors: list[torch.Tensor], model: str, n: int, temperature: torch.Tensor, seed: int
+) -> _Relaxed:
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
-    samples, tape = ops.relaxed_sample(built, n, temperature, seed=seed)
+    samples, tape = ops.relaxed_sample(built, n, float(temperature), seed=seed)
     hard = samples.hard if part.kind is not DEPENDENCY else _labelled(samples.hard)
     kind = tensors[0].dtype
     lengths = np.empty(0, np.float32) if samples.lengths is None else samples.lengths
@@ -173,7 +178,9 @@ def _relaxed(tensors: list[torch.Tensor], model: str, n: int, temperature: float
     return soft, torch.from_numpy(np.asarray(lengths)).to(kind), padded, kept(tape)
 
 
-def _relaxed_fake(tensors: list[torch.Tensor], model: str, n: int, temperature: float, seed: int) -> _Relaxed:
+def _relaxed_fake(
+    tensors: list[torch.Tensor], model: str, n: int, temperature: torch.Tensor, seed: int
+) -> _Relaxed:
     part = plan_of(model).parts[0]
     items, first = (*part.items(tensors), n), tensors[0]
     steps = first.shape[len(items) - 1]
@@ -195,14 +202,15 @@ def _relaxed_fake(tensors: list[torch.Tensor], model: str, n: int, temperature: 
 
 
 def _relaxed_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    tensors, *ctx.how = inputs
-    ctx.save_for_backward(*tensors, output[3])
+    tensors, ctx.model, ctx.n, temperature, ctx.seed = inputs
+    ctx.save_for_backward(*tensors, temperature, output[3])
 
 
 def _relaxed_backward(ctx: Any, soft: Any, lengths: Any, _hard: Any, _record: Any) -> Any:
-    *tensors, record = ctx.saved_tensors
-    gradients = relaxed_gradient(tensors, soft, lengths, record, *ctx.how)
-    return spread(plan_of(ctx.how[0]), tensors, gradients), None, None, None, None
+    *tensors, temperature, record = ctx.saved_tensors
+    how = ctx.model, ctx.n, temperature, ctx.seed
+    gradients = relaxed_gradient(tensors, soft, lengths, record, *how)
+    return spread(plan_of(ctx.model), tensors, gradients), None, None, None, None
 
 
 def _relaxed_gradient(
@@ -212,14 +220,14 @@ def _relaxed_gradient(
     record: torch.Tensor,
     model: str,
     n: int,
-    temperature: float,
+    temperature: torch.Tensor,
     seed: int,
 ) -> list[torch.Tensor]:
     plan = plan_of(model)
     arrays = arrays_of(plan, tensors)
     tape = record_of(record)
     if tape is None:
-        _, tape = ops.relaxed_sample(plan.build(arrays)[0], n, temperature, seed=seed)
+        _, tape = ops.relaxed_sample(plan.build(arrays)[0], n, float(temperature), seed=seed)
     weights = [array_of(own.double()) for own in (soft, lengths)]
     if not all(np.isfinite(own).all() for own in weights):
         return [torch.full_like(tensors[i], torch.nan) for i in plan.real]
@@ -234,7 +242,7 @@ def _relaxed_gradient_fake(
     record: torch.Tensor,
     model: str,
     n: int,
-    temperature: float,
+    temperature: torch.Tensor,
     seed: int,
 ) -> list[torch.Tensor]:
     return [tensors[i].new_empty(tensors[i].shape) for i in plan_of(model).real]
@@ -245,11 +253,11 @@ def _no_second(ctx: Any, _: Any) -> Any:
 
 
 _MODEL = "Tensor[] tensors, str model"
-_HOW = "int n, float temperature, int seed"
+_HOW = "int n, Tensor temperature, SymInt seed"
 
 best = register("best", f"({_MODEL}, str options) -> Tensor", _best, _best_fake)
 k_best = register("k_best", f"({_MODEL}, int k, str options) -> Tensor", _k_best, _several_fake)
-sample = register("sample", f"({_MODEL}, int n, int seed, str options) -> Tensor", _sample, _sample_fake)
+sample = register("sample", f"({_MODEL}, int n, SymInt seed, str options) -> Tensor", _sample, _sample_fake)
 drawn = register(
     "drawn", f"({_MODEL}, int n, Tensor seed) -> Tensor", _drawn_by_tensor, _drawn_by_tensor_fake
 )

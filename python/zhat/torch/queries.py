@@ -10,6 +10,7 @@ from torch import Tensor
 from .._arguments import integer, real, settings
 from ..errors import InputError
 from . import _states, operators
+from ._checks import equal_edges
 from ._kinds import CHAIN, DEPENDENCY, FACTOR_GRAPH, HYPERTREE, PAIRWISE, SEMI_MARKOV
 from .model import Model
 from .score import score
@@ -95,8 +96,7 @@ def log_partition(model: Model, *, scores: Tensor | None = None, **options: Any)
     >>> tables.grad.sum(axis=1)                     # the probabilities of the first variable
     tensor([0.1192, 0.8808])
     """
-    tensors = [*_tensors(model), *([] if scores is None else [scores])]
-    return _first(operators.log_partition(tensors, model.text, _options(options)))
+    return _first(operators.log_partition(_proposed(model, scores), model.text, _options(options)))
 
 
 def entropy(model: Model, *, scores: Tensor | None = None, **options: Any) -> Tensor:
@@ -105,28 +105,39 @@ def entropy(model: Model, *, scores: Tensor | None = None, **options: Any) -> Te
     In a pairwise graph or factor graph this is log Z minus the expected score, with the factor marginals of
     `method`. An item without a state of positive weight has entropy −inf.
     """
-    tensors = [*_tensors(model), *([] if scores is None else [scores])]
+    tensors = _proposed(model, scores)
     if not model.kind.graph:
         return _first(operators.entropy(tensors, model.text, _options(options)))
     return log_partition(model, **options) - _expected(model, model, options)
 
 
-def cross_entropy(p: Model, q: Model, *, checkpoint: bool = False) -> Tensor:
-    """−Σ p(x) log q(x) of each item of two models of the same shape."""
-    tensors, text = _pair(p, q)
+def cross_entropy(p: Model, q: Model, *, checkpoint: bool = False, **options: Any) -> Tensor:
+    """−Σ p(x) log q(x) of each item of two models of the same shape.
+
+    Graphs must have the same variables and the same factors or edges, in the same order. `method` and its
+    options are those of `log_partition` for graphs; other kinds are exact, with the options of
+    `zhat.ops.cross_entropy`.
+    """
+    tensors, how = _pair(p, q), _how(p, checkpoint, options)
     if not p.kind.graph:
-        options = _options({"checkpoint": True}) if checkpoint else ""
-        return _first(operators.cross_entropy(tensors, text, options))
-    return log_partition(q) - _expected(p, q, {})
+        return _first(operators.cross_entropy(tensors, f"{p.text} | {q.text}", _options(how)))
+    log_z = _first(operators.log_partition(tensors[len(p.tensors) :], q.text, _options(how)))
+    return log_z - _expected(p, q, how)
 
 
-def kl(p: Model, q: Model, *, checkpoint: bool = False) -> Tensor:
-    """KL(p ‖ q) of each item of two models of the same shape."""
-    tensors, text = _pair(p, q)
+def kl(p: Model, q: Model, *, checkpoint: bool = False, **options: Any) -> Tensor:
+    """KL(p ‖ q) of each item of two models of the same shape; the arguments are those of `cross_entropy`.
+
+    >>> import torch, zhat, zhat.torch
+    >>> def pair(table):
+    ...     return zhat.torch.Model(zhat.FactorGraph, cardinalities=[2, 2], factors=[((0, 1), table)])
+    >>> zhat.torch.kl(pair(torch.tensor([[0.0, 1.0], [2.0, 3.0]])), pair(torch.zeros(2, 2)))
+    tensor(0.4388)
+    """
+    tensors, how = _pair(p, q), _how(p, checkpoint, options)
     if not p.kind.graph:
-        options = _options({"checkpoint": True}) if checkpoint else ""
-        return _first(operators.kl(tensors, text, options))
-    return cross_entropy(p, q) - entropy(p)
+        return _first(operators.kl(tensors, f"{p.text} | {q.text}", _options(how)))
+    return cross_entropy(p, q, **how) - entropy(p, **how)
 
 
 def marginals(model: Model, **options: Any) -> Any:
@@ -187,7 +198,7 @@ def k_best(model: Model, k: int, **options: Any) -> States:
 
     If fewer than `k` states have positive weight, the others are −1 with score −inf.
     """
-    states = _states.k_best(_detached(model), model.text, k, _options(options))
+    states = _states.k_best(_detached(model), model.text, integer("k", k), _options(options))
     return States(states, score(model, states))
 
 
@@ -201,7 +212,8 @@ def sample(model: Model, n: int = 1, *, seed: int = 0, **options: Any) -> Tensor
     >>> zhat.torch.sample(chain, 4, seed=1).shape
     torch.Size([2, 4, 3])
     """
-    return _plain(_states.sample(_detached(model), model.text, n, seed, _options(options)))
+    count = integer("n", n)
+    return _plain(_states.sample(_detached(model), model.text, count, seed, _options(options)))
 
 
 def relaxed_sample(
@@ -211,9 +223,9 @@ def relaxed_sample(
 
     For a semi-Markov chain the relaxed samples are a pair of tensors, for the states and for the lengths.
     """
-    soft, lengths, hard, _ = _states.relaxed(
-        _tensors(model), model.text, integer("n", n), real("temperature", temperature), seed
-    )
+    # torch.compile takes a number that changes as an input only if it is a factor of a tensor.
+    warmth = torch.ones((), dtype=torch.float64) * real("temperature", temperature)
+    soft, lengths, hard, _ = _states.relaxed(_tensors(model), model.text, integer("n", n), warmth, seed)
     return ((soft, lengths) if model.kind is SEMI_MARKOV else soft), hard
 
 
@@ -244,15 +256,51 @@ def _plain(value: Any) -> Tensor:
     return result
 
 
-def _pair(p: Model, q: Model) -> tuple[list[Tensor], str]:
-    tensors = _tensors(p) + _tensors(q)
+def _proposed(model: Model, scores: Tensor | None) -> list[Tensor]:
+    """The tensors of a model, and the scores of a proposal if there are any."""
+    tensors = _tensors(model)
+    if scores is None:
+        return tensors
+    if model.kind.graph:
+        raise InputError(f"scores: are for a proposal of states of a sequence; a {model.kind.name} has none")
+    return [*tensors, scores]
+
+
+def _how(p: Model, checkpoint: bool, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a divergence."""
+    how = {**options, **({"checkpoint": True} if checkpoint else {})}
+    if not p.kind.graph and how.pop("method", "exact") != "exact":
+        raise InputError(f"method: divergences of a {p.kind.name} are exact; expected exact")
+    return how
+
+
+def _pair(p: Model, q: Model) -> list[Tensor]:
+    """The tensors of two models of the same kind, for graphs with the same factors or edges."""
+    tensors, others = dict(_checked(p).tensors), dict(_checked(q).tensors)
     if p.kind is not q.kind:
         raise InputError(f"q: found a {q.kind.name}, expected a {p.kind.name} like p")
-    if p.kind.graph and [tuple(t.shape) for t in p.tensors.values()] != [
-        tuple(t.shape) for t in q.tensors.values()
-    ]:
-        raise InputError("q: expected a graph with the same factors as p")
-    return tensors, f"{p.text} | {q.text}"
+    if p.kind.graph:
+        if p.kind is FACTOR_GRAPH:
+            _same("cardinalities", p.cardinalities, q.cardinalities)
+            _same("scopes", p.scopes, q.scopes)
+        elif list(tensors) != list(others):
+            raise InputError(f"q: has {' and '.join(others)}, expected {' and '.join(tensors)} as in p")
+        for name, own in tensors.items():
+            found, expected = tuple(others[name].shape), tuple(own.shape)
+            if found != expected:
+                raise InputError(f"q: {name} has shape {found}, expected {expected} as in p")
+        if "edges" in tensors:
+            others["edges"] = equal_edges(tensors["edges"], others["edges"])
+    return [*tensors.values(), *others.values()]
+
+
+def _same(name: str, own: list[Any], others: list[Any]) -> None:
+    """Checks that two lists are equal; the message has the first difference."""
+    if len(own) != len(others):
+        raise InputError(f"q: has {len(others)} {name}, expected {len(own)} as in p")
+    for i, (expected, found) in enumerate(zip(own, others, strict=True)):
+        if found != expected:
+            raise InputError(f"q: {name}[{i}] is {found}, expected {expected} as in p")
 
 
 def _expected(p: Model, q: Model, options: dict[str, Any]) -> Tensor:

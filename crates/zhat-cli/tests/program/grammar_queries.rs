@@ -128,11 +128,13 @@ fn a_sentence_without_a_tree_is_told() {
     assert_eq!(folder.json(&args)["sentences"][1]["tree"], serde_json::Value::Null);
     let bracketed = folder.ok(&["map", "stars.cfg", "--input", "two.txt", "--trees", "bracketed"]);
     assert_eq!(bracketed, "(S (NP I) (VP (V saw) (NP stars)))\nno parse\n");
-    let warned = folder.run(&["logz", "stars.cfg", "--input", "two.txt"]);
-    assert_eq!(warned.status(), 0);
     let warning =
         "zhat: warning: sentence 1 has no parse; all of its words together are VP, but the root has to be S";
-    assert!(warned.stderr().contains(warning), "{}", warned.stderr());
+    for command in ["logz", "marginals", "entropy", "map", "sample"] {
+        let warned = folder.run(&[command, "stars.cfg", "--input", "two.txt"]);
+        assert_eq!(warned.status(), 0);
+        assert!(warned.stderr().contains(warning), "{command}: {}", warned.stderr());
+    }
 }
 
 /// If no sentence has a tree, every query fails with the longest part found and where it stops.

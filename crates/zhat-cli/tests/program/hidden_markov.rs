@@ -278,6 +278,38 @@ fn memory_and_time_are_forecast() {
 }
 
 #[test]
+fn known_states_keep_zeros_and_given_parameters() {
+    let folder = Folder::new("hmm-known");
+    folder.write("t.csv", "a,s\n0.5,x\n0.7,x\n0.4,y\n0.9,y\n");
+    let fit = |data: &str, more: &str| {
+        let line = format!("fit {data} --kind hmm --labels s -o m.zhat {more}");
+        folder.run(&line.split_whitespace().collect::<Vec<_>>())
+    };
+    let ran = fit("t.csv", "--topology left-to-right --set transition_prior=2");
+    assert_eq!(ran.status(), 0, "{}", ran.stderr());
+    assert!(ran.stdout().contains("4 rows in 1 sequence\n"), "{}", ran.stdout());
+    assert!(ran.stdout().contains("counted from the column s, "), "{}", ran.stdout());
+    // Components of a mixture are hidden, so there are iterations.
+    let mixed = fit("t.csv", "--emissions mixture --components 2 --set least_variance=0.1");
+    assert!(mixed.stdout().contains("iterations, converged"), "{}", mixed.stdout());
+    fit("t.csv", "--topology left-to-right --set transition_prior=2");
+    std::fs::copy(folder.path().join("m.zhat"), folder.path().join("from.zhat")).unwrap();
+    folder.write("u.csv", "a,s\n0.5,x\n0.7,y\n0.4,x\n");
+    for more in ["--topology left-to-right", "--from from.zhat --fixed transitions", "--from from.zhat"] {
+        let ran = fit("u.csv", more);
+        let message =
+            "u.csv: line 4: state `x` follows state `y`, but the probability of this transition is 0";
+        assert!(ran.status() == 2 && ran.stderr().contains(message), "{more}: {}", ran.stderr());
+    }
+    // States are those of the given model, whatever the table has.
+    folder.write("v.csv", "a,s\n0.5,x\n0.7,z\n");
+    let ran = fit("v.csv", "--from from.zhat");
+    assert!(ran.stderr().contains("v.csv: line 3: the model has no state `z`"), "{}", ran.stderr());
+    folder.write("w.csv", "a,s\n0.5,x\n0.7,x\n");
+    assert_eq!(fit("w.csv", "--from from.zhat --fixed transitions").status(), 0);
+}
+
+#[test]
 fn states_that_no_sequence_can_reach_are_named() {
     use zhat::learn::hmm::file::write_hmm;
     use zhat::learn::hmm::{Emissions, Hmm, Poisson};

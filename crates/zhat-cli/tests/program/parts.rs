@@ -39,7 +39,11 @@ fn merged_parts_print_what_one_run_prints() {
     std::fs::rename(folder.path().join("grid.uai"), folder.path().join("moved.uai")).unwrap();
     let ran = folder.run(&merge);
     assert_eq!(ran.status(), 2);
-    assert!(ran.stderr().contains("the parts were made from grid.uai, which is not here"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("the parts were made from grid.uai, which is not here"),
+        "{}",
+        ran.stderr()
+    );
     let text = folder.ok(&[&merge[..], &["--model", "moved.uai"]].concat());
     assert!(text.contains("wmb-is"), "{text}");
     // A missing part is named with its range, and a plan has no more parts than units.
@@ -57,7 +61,19 @@ fn merged_parts_print_what_one_run_prints() {
 fn evidence_is_a_part_of_the_task() {
     let folder = Folder::new("parts-evidence");
     folder.write("rain.uai", SPRINKLER);
-    let plan = ["part", "logz", "rain.uai", "--given", "x3=1", "--method", "importance", "--set", "samples=640", "--plan", "2"];
+    let plan = [
+        "part",
+        "logz",
+        "rain.uai",
+        "--given",
+        "x3=1",
+        "--method",
+        "importance",
+        "--set",
+        "samples=640",
+        "--plan",
+        "2",
+    ];
     let plan = commands(&folder, &plan);
     assert!(plan[0].contains(&"--given".to_owned()), "{plan:?}");
     let files = run_all(&folder, &plan);
@@ -73,11 +89,27 @@ fn mistakes_about_parts_are_named() {
     folder.write("rain.uai", SPRINKLER);
     folder.write("no.part", "text");
     for (args, status, message) in [
-        (&["part", "logz", "rain.uai", "--method", "elimination"] as &[&str], 2, "these methods can: conditioning, enumeration"),
+        (
+            &["part", "logz", "rain.uai", "--method", "elimination"] as &[&str],
+            2,
+            "these methods can: conditioning, enumeration",
+        ),
         (&["part", "logz", "rain.uai"], 2, "`auto` cannot divide the work"),
-        (&["part", "logz", "rain.uai", "--method", "importance", "--range", "8..4"], 2, "whose end is larger than its start"),
-        (&["part", "logz", "rain.uai", "--method", "importance", "--range", "30..40", "-o", "p.part"], 2, "within 0..32"),
-        (&["part", "logz", "rain.uai", "--method", "importance", "--range", "0..4"], 2, "-o: is needed with --range"),
+        (
+            &["part", "logz", "rain.uai", "--method", "importance", "--range", "8..4"],
+            2,
+            "whose end is larger than its start",
+        ),
+        (
+            &["part", "logz", "rain.uai", "--method", "importance", "--range", "30..40", "-o", "p.part"],
+            2,
+            "within 0..32",
+        ),
+        (
+            &["part", "logz", "rain.uai", "--method", "importance", "--range", "0..4"],
+            2,
+            "-o: is needed with --range",
+        ),
         (&["part", "entropy", "rain.uai", "--method", "wmb-is"], 2, "cannot divide the work of entropy"),
         (&["merge", "no.part"], 2, "no.part"),
         (&["merge", "absent.part"], 2, "absent.part"),

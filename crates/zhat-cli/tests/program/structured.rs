@@ -122,6 +122,22 @@ fn mallows_certifies_its_centres() {
     let row = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert!(row("centres").ends_with("above its minimum, certified"), "{told}");
     assert!(row("objective").contains("no bound on the joint minimum"), "{told}");
+    assert_eq!((&learned["left_out"], row("spread").as_str()), (&0.into(), ""));
+    // Partial rankings are left out of the spread, with a warning.
+    folder.write("p.csv", &ranks(60).replace("1,2,3", "1,2,2"));
+    let partial: Vec<&str> =
+        "structured train p.csv --space ranking --ranking mallows --partial -o q.zhat".split(' ').collect();
+    let ran = folder.run(&partial);
+    let count = ranks(60).matches("1,2,3").count();
+    assert!(count > 0 && count < 60);
+    let warning = format!("zhat: warning: {count} of 60 rankings are partial");
+    assert!(ran.status() == 0 && ran.stderr().contains(&warning), "{}", ran.stderr());
+    assert!(
+        ran.stdout().contains(&format!("from {} complete rankings, without {count}", 60 - count)),
+        "{}",
+        ran.stdout()
+    );
+    assert_eq!(folder.json(&partial)["left_out"], count);
     let found = folder.json(&["structured", "eval", "r.csv", "-m", "m.zhat", "--rows"]);
     assert!(found["measures"]["kendall_tau"].as_f64().unwrap() > 0.5, "{found}");
     let printed = folder.ok(&["structured", "predict", "r.csv", "-m", "m.zhat", "--decision", "kendall"]);

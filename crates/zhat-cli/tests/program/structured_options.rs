@@ -120,6 +120,34 @@ fn progress_and_history_show_objective_and_gap_of_every_step() {
     assert_eq!(ran.stderr().lines().filter(|line| line.starts_with("step ")).count(), 3);
 }
 
+/// The confidence of the gap of sampled training is 1 − δ, and a larger δ gives a smaller gap at the first step.
+#[test]
+fn the_probability_that_a_sampled_gap_fails_is_an_option() {
+    let folder = Folder::new("structured-failure");
+    folder.write("l.csv", &labels(40));
+    let line = |failure: &str| {
+        format!(
+            "structured train l.csv --labels x,y,z --method sampled --lambda 1 --iterations 1 {failure} -o m.zhat"
+        )
+    };
+    let gap = |failure: &str, confidence: f64| {
+        let learned = folder.json(&words(&line(failure)));
+        assert!((learned["confidence"].as_f64().unwrap() - confidence).abs() < 1e-12, "{learned}");
+        learned["gap"].as_f64().unwrap()
+    };
+    let (usual, rare) = (gap("", 0.95), gap("--failure 0.000001", 0.999999));
+    assert!(usual < rare && gap("--failure 0.4", 0.6) < usual);
+    for wrong in ["0", "1", "-0.5", "NaN"] {
+        let ran = folder.run(&words(&line(&format!("--failure={wrong}"))));
+        assert_eq!(ran.status(), 2, "{wrong}: {}", ran.stderr());
+        assert!(
+            ran.stderr().contains("failure") && ran.stderr().contains("above 0 and below 1"),
+            "{}",
+            ran.stderr()
+        );
+    }
+}
+
 #[test]
 fn files_of_another_kind_are_refused() {
     let folder = Folder::new("structured-kinds");

@@ -118,6 +118,17 @@ fn known_tags_forbidden_transitions_and_probabilities() {
 }
 
 #[test]
+fn predictions_are_compressed_by_the_ending_of_their_file() {
+    let folder = trained("tag-compressed");
+    for (name, start) in [("a.txt.gz", &[0x1f, 0x8b][..]), ("a.txt.zst", &[0x28, 0xb5, 0x2f, 0xfd])] {
+        folder.ok(&["tag", "predict", "m.zhat", "train.txt", "-o", name]);
+        assert!(std::fs::read(folder.path().join(name)).unwrap().starts_with(start), "{name}");
+        // Read back and tagged once more, it is the file itself.
+        assert_eq!(folder.ok(&["tag", "predict", "m.zhat", name, "--known"]), TRAIN, "{name}");
+    }
+}
+
+#[test]
 fn evaluation_counts_unseen_tags_and_spans_and_draws_a_picture() {
     let folder = trained("tag-eval");
     folder.write("test.txt", "the_DT bird_NN sings_ZZ\n");
@@ -129,7 +140,7 @@ fn evaluation_counts_unseen_tags_and_spans_and_draws_a_picture() {
     let svg = std::fs::read_to_string(folder.path().join("c.svg")).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains(">ZZ<") && svg.contains("DT as DT: 1"), "{svg}");
     let text = folder.ok(&["tag", "eval", "m.zhat", "test.txt"]);
-    assert!(text.contains("1 tokens have a tag that training never saw"), "{text}");
+    assert!(text.contains("1 token has a tag that training never saw"), "{text}");
     folder.write("spans.txt", "He B-NP\nsees B-VP\nold B-NP\ndogs I-NP\n. O\n\n");
     folder.ok(&["tag", "train", "spans.txt", "--l2", "0.01", "--context", "2", "-o", "s.zhat"]);
     let spans = folder.json(&["tag", "eval", "s.zhat", "spans.txt"]);
@@ -165,7 +176,7 @@ fn bad_input_is_named() {
     std::fs::write(folder.path().join("bytes.txt"), b"a B\n\xff C\n").unwrap();
     for (line, expected) in [
         ("tag train empty.txt -o x.zhat", "empty.txt: no token was found"),
-        ("tag train short.txt -o x.zhat", "short.txt: line 2: token `c`: 1 columns"),
+        ("tag train short.txt -o x.zhat", "short.txt: line 2: token `c`: 1 column"),
         ("tag train missing.txt -o x.zhat", "line 1: token 2 `dog`: it has no tag"),
         ("tag train missing.txt --optimizer sgd -o x.zhat", "line 1: token 2 `dog`: it has no tag"),
         ("tag train bytes.txt -o x.zhat", "bytes.txt: line 2: the text is not UTF-8"),

@@ -1,13 +1,20 @@
-//! Compressed files: .gz and .zst, recognised from their first bytes.
+//! Compressed files, .gz and .zst: read by their first bytes, written by their ending.
 
 use std::io::Read;
 #[cfg(feature = "compression")]
+use std::io::Write;
+#[cfg(feature = "compression")]
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 #[cfg(feature = "compression")]
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 #[cfg(feature = "compression")]
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+#[cfg(feature = "compression")]
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use crate::error::Result;
 
 /// A function that decompresses a source.
 pub(crate) type Decompress = fn(Box<dyn Read + Send>) -> std::io::Result<Box<dyn Read + Send>>;
@@ -21,6 +28,40 @@ pub(crate) fn of(start: &[u8]) -> Option<Decompress> {
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(zstd),
         _ => None,
     }
+}
+
+/// The bytes of a file with this name: compressed if it ends in `.gz` or `.zst`. The same bytes give the same file.
+///
+/// # Errors
+/// If the name ends so, and zhat was built without the feature `compression`.
+pub fn compressed(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("gz") => gzipped(&bytes).map_err(|source| crate::Error::io(path, source)),
+        Some("zst") => zstandard(&bytes).map_err(|source| crate::Error::io(path, source)),
+        _ => Ok(bytes),
+    }
+}
+
+#[cfg(feature = "compression")]
+fn gzipped(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    out.write_all(bytes)?;
+    out.finish()
+}
+
+#[cfg(feature = "compression")]
+fn zstandard(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    Ok(compress_to_vec(bytes, CompressionLevel::Fastest))
+}
+
+#[cfg(not(feature = "compression"))]
+fn gzipped(_: &[u8]) -> std::io::Result<Vec<u8>> {
+    Err(std::io::Error::other("needs a zhat that was built with the feature `compression`"))
+}
+
+#[cfg(not(feature = "compression"))]
+fn zstandard(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    gzipped(bytes)
 }
 
 /// Decompresses a .gz file.
@@ -169,6 +210,21 @@ mod tests {
             }
         }
         assert_eq!(found, b"one\ntwo\nzz");
+    }
+
+    #[test]
+    fn files_are_compressed_by_their_ending() {
+        let random: Vec<u8> = (0..300_000u64).map(|i| (i * i % 65_521 * 7 % 251) as u8).collect();
+        let texts = [Vec::new(), b"a word\n".to_vec(), b"the same line\n".repeat(50_000), random];
+        for text in texts {
+            for (name, start) in [("a.gz", &[0x1f, 0x8b][..]), ("a.b.zst", &MAGIC)] {
+                let made = compressed(Path::new(name), text.clone()).unwrap();
+                assert!(made.starts_with(start), "{name}");
+                assert!(read(&made).unwrap() == text, "{name}, {} bytes", text.len());
+                assert!(text.len() < 600_000 || made.len() < text.len() / 20, "{name}: {} bytes", made.len());
+            }
+            assert_eq!(compressed(Path::new("a.txt"), text.clone()).unwrap(), text);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The direction is d = −H∇f, with H built from the last m pairs s = x⁺ − x, y = ∇f⁺ − ∇f by the two-loop
 //! recursion. The step α satisfies f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f, d⟩|. Memory:
-//! 2m + 5 vectors, and one more during a line search of several trials. Time: about one evaluation of f per step.
+//! 2m + 5 vectors. Time: about one evaluation of f per step.
 //!
 //! Reference: J. Nocedal, S. J. Wright, *Numerical Optimization* (2006), Algorithms 7.4, 3.5 and 3.6.
 
@@ -161,25 +161,28 @@ fn search(
         !mark.value.is_finite() || mark.value > start.value + SUFFICIENT * mark.step * start.slope
     };
     let flat = |mark: Mark| mark.slope.abs() <= CURVATURE * start.slope.abs();
-    let place = |mark: Mark, gradient: Vec<f64>| {
-        let point = from.iter().zip(direction).map(|(x, d)| x + mark.step * d).collect();
-        Place { mark, point, gradient }
-    };
-    // Without its point, which is computed again if it is needed: the vectors may be large.
-    let mut best: Option<(Mark, Vec<f64>)> = None;
-    let (mut low, mut up) = (start, None::<Mark>);
-    let mut step = first;
-    for _ in 0..TRIALS {
+    let mut trial = |step: f64| -> Result<Place> {
         let point: Vec<f64> = from.iter().zip(direction).map(|(x, d)| x + step * d).collect();
         let mut gradient = vec![0.0; point.len()];
         let value = f(&point, &mut gradient)?;
         let mark = Mark { step, value, slope: dot(&gradient, direction) };
+        Ok(Place { mark, point, gradient })
+    };
+    // Without its point and gradient, which are computed again in the rare case that no trial satisfies the
+    // conditions: the vectors may be large.
+    let mut best: Option<Mark> = None;
+    let (mut low, mut up) = (start, None::<Mark>);
+    let mut step = first;
+    for _ in 0..TRIALS {
+        let place = trial(step)?;
+        let mark = place.mark;
         let too_far = high(mark) || mark.value >= low.value && low.step > 0.0;
         if !too_far && flat(mark) {
-            return Ok(Some(Place { mark, point, gradient }));
+            return Ok(Some(place));
         }
-        if mark.value < best.as_ref().map_or(start.value, |(best, _)| best.value) {
-            best = Some((mark, gradient));
+        drop(place);
+        if mark.value < best.map_or(start.value, |best| best.value) {
+            best = Some(mark);
         }
         if too_far {
             up = Some(mark);
@@ -196,7 +199,7 @@ fn search(
             break;
         }
     }
-    Ok(best.map(|(mark, gradient)| place(mark, gradient)))
+    best.map(|mark| trial(mark.step)).transpose()
 }
 
 /// The minimum of the cubic interpolant of two points, or the midpoint if that is too close to one of them.

@@ -10,7 +10,9 @@ use crate::model::{Model, NamedTree, TreeKind};
 use crate::query::{AnyValue, BestState};
 
 /// The text in place of a tree, for a sentence that has none.
-const NO_TREE: &str = "no parse";
+fn no_tree(model: &Model) -> &'static str {
+    if model.tree_kind() == Some(TreeKind::Dependency) { "no tree" } else { "no parse" }
+}
 
 /// A tree of an answer.
 struct Shown {
@@ -28,7 +30,7 @@ pub(super) fn one_line(model: &Model, item: usize, state: &[usize]) -> Option<St
         return None;
     }
     let tree = model.named_tree(item, state).and_then(|tree| show(&tree, TreeForm::Bracketed));
-    Some(tree.unwrap_or_else(|| NO_TREE.into()))
+    Some(tree.unwrap_or_else(|| no_tree(model).into()))
 }
 
 /// The text of an answer as trees, if they were asked for or are the usual form.
@@ -41,10 +43,12 @@ pub(super) fn text(report: &Report<'_>) -> Option<String> {
         TreeForm::Indented => for_people(report, &trees),
         TreeForm::Bracketed => {
             let line = |tree: &NamedTree| show(tree, TreeForm::Bracketed);
-            let line = |shown: &Shown| shown.tree.as_ref().and_then(line).unwrap_or_else(|| NO_TREE.into());
+            let line = |shown: &Shown| {
+                shown.tree.as_ref().and_then(line).unwrap_or_else(|| no_tree(report.model).into())
+            };
             trees.iter().map(|shown| line(shown) + "\n").collect()
         }
-        TreeForm::Conllu => trees.iter().map(annotated).collect(),
+        TreeForm::Conllu => trees.iter().map(|shown| annotated(report.model, shown)).collect(),
         TreeForm::Svg => {
             let drawn: Vec<Drawing> =
                 trees.iter().filter_map(|shown| shown.tree.as_ref()).map(Drawing::of).collect();
@@ -99,7 +103,7 @@ fn for_people(report: &Report<'_>, trees: &[Shown]) -> String {
     let indented = |shown: &Shown| shown.tree.as_ref().and_then(|tree| show(tree, TreeForm::Indented));
     let best = matches!(answer.value, AnyValue::States(_));
     if let ([only], true) = (trees, best) {
-        text += &indented(only).unwrap_or_else(|| format!("{NO_TREE}\n"));
+        text += &indented(only).unwrap_or_else(|| format!("{}\n", no_tree(report.model)));
         let score = only.score.map_or_else(String::new, decimal::number);
         let end = footer(Some((answer.guarantee.item(0), None)), &answer.diagnostics);
         return format!("{text}\nscore      {score}\n{end}");
@@ -111,7 +115,7 @@ fn for_people(report: &Report<'_>, trees: &[Shown]) -> String {
         }
         let mut facts = Vec::new();
         match &shown.tree {
-            None => facts.push(NO_TREE.to_owned()),
+            None => facts.push(no_tree(report.model).to_owned()),
             Some(_) => facts.extend(shown.score.map(|score| format!("score {}", decimal::number(score)))),
         }
         if best {
@@ -128,8 +132,8 @@ fn for_people(report: &Report<'_>, trees: &[Shown]) -> String {
     }
 }
 
-/// The lines of CoNLL-U, after comments with the item and the score.
-fn annotated(shown: &Shown) -> String {
+/// The lines of CoNLL-U, after comments with the item and the score. A sentence without a tree has words without heads.
+fn annotated(model: &Model, shown: &Shown) -> String {
     let mut text = format!("# sent_id = {}\n", shown.item);
     if let Some((name, index)) = shown.index {
         let _ = writeln!(text, "# {name} = {index}");
@@ -139,6 +143,13 @@ fn annotated(shown: &Shown) -> String {
     }
     match shown.tree.as_ref().and_then(|tree| show(tree, TreeForm::Conllu)) {
         Some(tree) => text + &tree,
-        None => text + "# no parse\n\n",
+        None => {
+            let words = model.batch().and_then(|batch| batch.lengths.get(shown.item).copied()).unwrap_or(0);
+            let _ = writeln!(text, "# {}", no_tree(model));
+            for i in 0..words {
+                let _ = writeln!(text, "{}\t{}{}", i + 1, model.place_name(i), "\t_".repeat(8));
+            }
+            text + "\n"
+        }
     }
 }

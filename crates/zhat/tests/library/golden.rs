@@ -103,6 +103,20 @@ fn semi_markov() -> SemiMarkov<f32> {
     SemiMarkov::new(chain, Segments::Places(places.into()), 2).unwrap()
 }
 
+/// Double precision, log factors of low rank, end scores, and scores of segments by length.
+fn semi_markov_low_rank() -> SemiMarkov<f64> {
+    let numbers = |count: u8| (0..count).map(|i| f64::from(i) / 8.0 - 1.0).collect::<Vec<f64>>();
+    let mut right = numbers(6);
+    right[2] = ZERO;
+    let transitions = Transitions::LowRank { left: numbers(6).into(), right: right.into() };
+    let chain = Chain::new(numbers(3).into(), numbers(18).into(), vec![3, 2], transitions)
+        .and_then(|chain| chain.with_end(numbers(3).into()))
+        .unwrap();
+    let mut lengths = numbers(6);
+    lengths[4] = ZERO;
+    SemiMarkov::new(chain, Segments::Lengths(lengths.into()), 2).unwrap()
+}
+
 /// Two sentences of different lengths, with labels and a forbidden arc.
 fn dependency() -> DependencyTree<f32> {
     let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
@@ -185,9 +199,9 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// The files of version 1 and their models. The files are written first if `ZHAT_BLESS=1`.
-fn version_1() -> [(PathBuf, Model); 15] {
+fn version_1() -> [(PathBuf, Model); 16] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 15] = [
+    let files: [(&str, Model); 16] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
@@ -196,6 +210,7 @@ fn version_1() -> [(PathBuf, Model); 15] {
         ("v1-chain-sparse.zhat", sparse().into()),
         ("v1-chain-per-sequence.zhat", per_sequence().into()),
         ("v1-semi-markov.zhat", semi_markov().into()),
+        ("v1-semi-markov-low-rank.zhat", semi_markov_low_rank().into()),
         ("v1-dependency.zhat", dependency().into()),
         ("v1-hypertree.zhat", hypertree().into()),
         ("v1-hypertree-low-rank.zhat", hypertree_low_rank().into()),

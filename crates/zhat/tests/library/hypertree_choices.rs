@@ -1,11 +1,15 @@
 //! The trees of best derivations and of most expected nodes, and longer sentences with unary rules, against
 //! enumeration.
 
-use zhat::dynamic::TreeChoice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use zhat::dynamic::{InsideOutside, TreeChoice};
 use zhat::model::generate::{self, HypertreeShape, RuleForm, SpanForm};
 use zhat::model::{Hypertree, Rules, Symbols};
 use zhat::query::{Constituent, Differentiable, Operation};
-use zhat::{Expectation, Guarantee, Map, Run};
+use zhat::{Error, Expectation, Forecasts, Guarantee, Map, Observer, Query, Run};
 
 use crate::hypertree::{RULES, check, method, parameters, with_parameters, with_unary};
 use crate::support::parses::{Parses, rule_score};
@@ -232,4 +236,115 @@ fn expectations_over_five_words_agree_with_enumeration() {
         }
     }
     assert!(compared > 20, "{compared}");
+}
+
+/// Cancels the run when the search of a sentence begins.
+struct Cancel {
+    flag: Arc<AtomicBool>,
+    after: u64,
+}
+
+impl Observer for Cancel {
+    fn progress(&self, phase: &'static str, done: u64, _: u64) {
+        if phase == "search" && done >= self.after {
+            self.flag.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A run on one thread that has to stop when the searches of `after` sentences have begun.
+fn stopping(after: u64) -> Run {
+    let flag = Arc::<AtomicBool>::default();
+    let observer = Cancel { flag: flag.clone(), after };
+    Run::default().with_threads(1).with_cancel(flag).with_observer(Arc::new(observer))
+}
+
+#[test]
+fn a_search_that_is_stopped_leaves_the_best_derivation_with_bounds() {
+    let hour = Duration::from_secs(3600);
+    let (mut open, mut proven) = (0, 0);
+    for seed in 0..20 {
+        let shape = HypertreeShape {
+            words: 4,
+            batch: 3,
+            symbols: Symbols { all: 3, heads: 2, tags: 2 },
+            rules: RuleForm::LowRank(4),
+            spans: SpanForm::PerSymbol,
+            strength: 1.5,
+            ..Default::default()
+        };
+        let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+        for after in 0..3 {
+            let found = method().map(&model, &stopping(after).with_time(hour)).unwrap();
+            assert!(found.diagnostics.stopped_early);
+            let derivations =
+                method().tree(TreeChoice::Derivation).map(&model, &Run::default()).unwrap().value;
+            for (b, tree) in found.value.iter().enumerate() {
+                let scores = Parses::new(&model, b).scores;
+                let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                match *found.guarantee.item(b) {
+                    Guarantee::Bounds { low, high, confidence } => {
+                        open += 1;
+                        assert!(low <= top && top <= high && high < top + 10.0 && confidence == 1.0);
+                        assert_eq!(*tree, derivations[b]);
+                    }
+                    ref other => {
+                        proven += 1;
+                        assert_eq!(*other, Guarantee::Exact);
+                        assert!((tree.score - top).abs() < 1e-12);
+                    }
+                }
+            }
+            // Without a time budget there is no tree yet.
+            let cancelled = method().map(&model, &stopping(after));
+            assert!(matches!(cancelled, Err(Error::Interrupted)), "{cancelled:?}");
+        }
+    }
+    assert!(open >= 60 && proven >= 20, "{open} {proven}");
+}
+
+#[test]
+fn the_diagnostics_name_the_tree() {
+    let shape = HypertreeShape {
+        words: 4,
+        batch: 2,
+        symbols: Symbols { all: 3, heads: 2, tags: 2 },
+        rules: RuleForm::LowRank(4),
+        strength: 1.5,
+        ..Default::default()
+    };
+    let model: Hypertree<f64> = generate::hypertree(&shape, 1).unwrap();
+    let which = |method: InsideOutside, run: &Run| -> String {
+        let found = method.map(&model, run).unwrap();
+        let tree = found.diagnostics.figures().find(|(name, _)| *name == "tree").unwrap().1;
+        tree.as_str().unwrap().to_owned()
+    };
+    let (run, hour) = (Run::default(), Duration::from_secs(3600));
+    assert_eq!(which(method(), &run), "best, proven");
+    assert_eq!(which(method().steps(1), &run), "best derivation, with bounds on the best score");
+    assert!(which(method(), &stopping(1).with_time(hour)).starts_with("best, proven for 1 of 2 sentences; "));
+    assert_eq!(which(method().tree(TreeChoice::Derivation), &run), "best derivation");
+    let expected = which(method().tree(TreeChoice::Expected), &run);
+    assert_eq!(expected, "largest expected number of correct nodes");
+}
+
+#[test]
+fn forecasts_have_the_time_of_the_search() {
+    let shape = HypertreeShape {
+        words: 30,
+        symbols: Symbols { all: 90, heads: 30, tags: 60 },
+        rules: RuleForm::LowRank(16),
+        ..Default::default()
+    };
+    let model: Hypertree<f64> = generate::hypertree(&shape, 1).unwrap();
+    let run = Run::default().with_threads(1);
+    let seconds = |method: InsideOutside, run: &Run| method.forecast(&model, Query::Map, run).seconds;
+    let derivation = seconds(method().tree(TreeChoice::Derivation), &run);
+    let [few, many, most] = [1, 1000, 1_000_000_000].map(|steps| seconds(method().steps(steps), &run));
+    assert!(derivation < few && few < many && many < most, "{derivation} {few} {many} {most}");
+    // Candidates are limited: 2¹⁹ sums of 16 terms.
+    assert!(most < few + 1.0, "{few} {most}");
+    // A search ends with the time budget.
+    let short = run.with_time(Duration::from_millis(10));
+    assert!(seconds(method(), &short) <= derivation + 0.01);
 }

@@ -68,3 +68,4 @@ mod spaces;
 mod sparse;
 mod structure;
 mod tree_relaxed;
+mod without_a_tree;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::sequences::Listed;
 use crate::support::statistics::bernstein_radius;
 use zhat::catalogue::{Choice, Settings, answer};
-use zhat::model::{Chain, PairwiseGraph, Segments, SemiMarkov, Transitions};
+use zhat::model::{Chain, Hypertree, PairwiseGraph, Rule, Rules, Segments, SemiMarkov, Symbols, Transitions};
 use zhat::query::AnyAnswer;
 use zhat::{Error, Model, Query, Result, Run};
 
@@ -37,8 +37,25 @@ fn graph() -> PairwiseGraph {
     PairwiseGraph::new(STATES, scores(STEPS * STATES).into(), vec![(0, 1), (1, 2)], loyal()).unwrap()
 }
 
+/// Binary trees over two words with the rules k → k k only, and log Z of each sentence.
+fn parses(batch: usize) -> (Hypertree, Vec<f64>) {
+    let rules: Vec<Rule> = (0..STATES).map(|k| Rule { head: k, left: k, right: k }).collect();
+    let rules = Rules::sparse(rules, &[0.0; STATES]).unwrap();
+    let words = scores(batch * 2 * STATES);
+    let of = |b: usize| -> f64 {
+        let word = |i: usize, k: usize| words[(2 * b + i) * STATES + k];
+        (0..STATES).map(|k| (word(0, k) + word(1, k)).exp()).sum::<f64>().ln()
+    };
+    let log_z = (0..batch).map(of).collect();
+    (Hypertree::new(Symbols::same(STATES), words.into(), vec![2; batch], rules).unwrap(), log_z)
+}
+
 fn ask(model: &Model, query: Query, states: usize, seed: u64) -> Result<AnyAnswer> {
-    let method = if model.get::<PairwiseGraph>().is_some() { "randomized-bp" } else { "randomized" };
+    let method = match model.kind().name() {
+        "pairwise-graph" => "randomized-bp",
+        "hypertree" => "randomized-inside",
+        _ => "randomized",
+    };
     let settings: Settings =
         [("proposal", json!("uniform")), ("states", json!(states)), ("replicates", json!(1))]
             .into_iter()
@@ -93,6 +110,8 @@ fn estimates_of_zero_keep_the_mean_over_seeds_unbiased() {
         let (chain, semi) = (chain(batch), semi_markov(batch));
         check(chain.clone().into(), &log_z(&|b| Listed::log_partition(&chain, b), batch));
         check(semi.clone().into(), &log_z(&|b| Listed::log_partition(&semi, b), batch));
+        let (parses, log_z) = parses(batch);
+        check(parses.into(), &log_z);
     }
     let (nodes, mut z) = (scores(STEPS * STATES), 0.0);
     for state in 0..STATES {
@@ -102,11 +121,15 @@ fn estimates_of_zero_keep_the_mean_over_seeds_unbiased() {
 }
 
 #[test]
-fn a_batch_names_the_sequences_that_were_missed() {
-    let model: Model = chain(3).into();
+fn a_batch_names_the_items_that_were_missed() {
+    named(&chain(3).into(), "sequence");
+    named(&parses(3).0.into(), "sentence");
+}
+
+fn named(model: &Model, item: &str) {
     let mut seen = 0;
     for seed in 0..200 {
-        let answer = ask(&model, Query::LogPartition, 2, seed).unwrap();
+        let answer = ask(model, Query::LogPartition, 2, seed).unwrap();
         let missed: Vec<usize> = numbers(&answer)
             .iter()
             .enumerate()
@@ -116,9 +139,9 @@ fn a_batch_names_the_sequences_that_were_missed() {
         let text = warning(&answer).unwrap_or_default();
         let places = match missed.as_slice() {
             [] => continue,
-            [one] => format!(" of sequence {one},"),
-            [one, two] => format!(" of sequences {one} and {two},"),
-            _ => " of sequences 0, 1 and 2,".to_owned(),
+            [one] => format!(" of {item} {one},"),
+            [one, two] => format!(" of {item}s {one} and {two},"),
+            _ => format!(" of {item}s 0, 1 and 2,"),
         };
         assert!(text.contains(&places), "{text}: {missed:?}");
         seen += 1;

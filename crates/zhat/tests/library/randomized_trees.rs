@@ -4,6 +4,7 @@ use zhat::dynamic::{RandomizedInside, Selection, SpanProposal, SpanningTrees, St
 use zhat::model::generate::{self, SentenceShape};
 use zhat::model::{DependencyTree, TreeShape};
 use zhat::query::{Differentiable, Operation};
+use zhat::random::Streams;
 use zhat::{Entropy, Error, FactorMarginals, Guarantee, LogPartition, Marginals, Real, Run, Sample};
 
 use crate::dependency::{models, sparse};
@@ -160,7 +161,8 @@ fn all_heads_give_the_exact_answers() {
                 Ok(_) => check_all_heads(&model, 1e-11),
                 Err(_) => {
                     let found = RandomizedInside::default().log_partition(&model, &Run::default());
-                    assert!(matches!(found, Err(Error::ZeroPartition)), "{seed}");
+                    let Err(Error::NoTree(reason)) = found else { panic!("{seed}: {found:?}") };
+                    assert!(reason.starts_with("sentence 0 has no tree; "), "{reason}");
                 }
             }
         }
@@ -320,4 +322,35 @@ fn threads_do_not_change_the_result() {
         };
         assert_eq!(all(1), all(3));
     }
+}
+
+/// An estimate of zero is a value with a warning; a sentence whose heads are all kept is described instead.
+#[test]
+fn missed_trees_are_told() {
+    let few =
+        RandomizedInside::default().states(States::Count(2)).proposal(SpanProposal::Uniform).replicates(1);
+    let (n, none) = (7, f64::NEG_INFINITY);
+    let (mut missed, mut found) = (0, 0);
+    for seed in 0..300 {
+        let mut random = Streams::new(seed, "missed trees").block(0);
+        let mut score = |_| if random.uniform() < 0.6 { none } else { random.normal() };
+        let mut arcs: Vec<f64> = (0..2 * n * n).map(&mut score).collect();
+        let mut roots: Vec<f64> = (0..2 * n).map(&mut score).collect();
+        // The second sentence has two words, and no arc from the root.
+        arcs[n * n..].fill(0.0);
+        roots[n..].fill(none);
+        let model = DependencyTree::new(arcs.into(), roots.into(), vec![n, 2], None, SHAPES[0]).unwrap();
+        if exact().log_partition(&model, &Run::default()).is_err() {
+            continue;
+        }
+        let answer = few.log_partition(&model, &Run::default().with_seed(seed)).unwrap();
+        let warning = answer.diagnostics.warning().unwrap();
+        let reason = "sentence 1 has no tree; no word can have the root as its head";
+        assert!(warning.starts_with(reason), "{warning}");
+        let missing = "every replicate missed all trees of positive weight of sentence 0, so the estimate of Z is 0; \
+                       more heads per word may find some";
+        assert_eq!(warning.contains(missing), answer.value[0] == none, "{seed}: {warning}");
+        *(if answer.value[0] == none { &mut missed } else { &mut found }) += 1;
+    }
+    assert!(missed > 10 && found > 10, "{missed} {found}");
 }

@@ -1,12 +1,15 @@
 //! Files of results: one line for every finished row, with the settings under which it was found.
 
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+
+use super::machine;
+use crate::posterior::Engine;
 
 /// Settings on which a result depends. A row is not run again if the file has it under the same settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,7 +79,7 @@ pub struct Found {
     /// Perplexity per word.
     #[serde(deserialize_with = "or_nan")]
     pub perplexity: f64,
-    /// The best objective of the sentences kept for testing, and its step.
+    /// The best objective per validation sentence.
     #[serde(deserialize_with = "or_nan")]
     pub bound: f64,
     /// The step of the parameters that were evaluated.
@@ -98,6 +101,9 @@ pub struct Found {
     /// Largest memory of this process during training in GiB, on the GPU or the CPU; NaN if it is not known.
     #[serde(deserialize_with = "or_nan")]
     pub gib: f64,
+    /// Whether `gib` is the memory in use on the whole GPU, by all processes, because the driver does not list this one.
+    #[serde(default)]
+    pub whole_device: bool,
     /// States that never occur in samples of the posterior of the training text.
     pub inactive: usize,
     /// The same for samples from the states chosen as in training.
@@ -112,6 +118,31 @@ pub struct Found {
     pub date: String,
     /// Settings.
     pub settings: Settings,
+}
+
+/// A row that failed, one line of the results file. It is run again next time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Name of the row.
+    pub row: String,
+    /// Seed.
+    pub seed: u64,
+    /// The message of the error or panic.
+    pub failed: String,
+    /// The processor or GPU.
+    pub machine: String,
+    /// The day, UTC.
+    pub date: String,
+    /// Settings.
+    pub settings: Settings,
+}
+
+impl Failed {
+    /// A row that fails today on this machine.
+    pub fn new(row: &str, seed: u64, failed: String, engine: Engine, settings: &Settings) -> Self {
+        let (machine, date) = (machine::name(engine), today());
+        Failed { row: row.to_owned(), seed, failed, machine, date, settings: settings.clone() }
+    }
 }
 
 /// JSON has no NaN: it is written as null.
@@ -131,14 +162,22 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// Adds a line to a file.
+/// Adds a line to a file. If the last line there is incomplete, it is ended first.
 ///
 /// # Errors
 /// If the file cannot be written.
 pub fn append<T: Serialize>(path: &Path, found: &T) -> Result<()> {
     let fail = || format!("cannot write {}", path.display());
-    let mut file = std::fs::File::options().create(true).append(true).open(path).with_context(fail)?;
-    let line = serde_json::to_string(found)? + "\n";
+    let mut file =
+        std::fs::File::options().read(true).create(true).append(true).open(path).with_context(fail)?;
+    let mut line = serde_json::to_string(found)? + "\n";
+    if file.metadata().with_context(fail)?.len() > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).with_context(fail)?;
+        if last != *b"\n" {
+            line.insert(0, '\n');
+        }
+    }
     file.write_all(line.as_bytes()).with_context(fail)?;
     file.sync_all().with_context(fail)
 }
@@ -162,6 +201,49 @@ fn date(days: u64) -> String {
     format!("{year:04}-{month:02}-{of_month:02}")
 }
 
+/// A result with a number that is not known.
+#[cfg(test)]
+pub(super) fn example() -> Found {
+    let settings = Settings {
+        quick: true,
+        seconds: None,
+        steps: Some(3),
+        test: 5,
+        samples: 2,
+        seed: 0,
+        device: "cpu".into(),
+        text: u64::MAX,
+        version: "0".into(),
+    };
+    Found {
+        row: "FULL-100".into(),
+        seed: 1,
+        states: 10,
+        kept: 10,
+        sampled: 0,
+        nll: f64::NAN,
+        sampling_error: f64::INFINITY,
+        text_error: 1.0,
+        bias: 0.1,
+        perplexity: 2.0,
+        bound: -3.0,
+        best_step: 3,
+        steps: 3,
+        epochs: 0.5,
+        seconds: 1.0,
+        warm_up_seconds: 0.0,
+        words_per_second: 10.0,
+        gib: 0.1,
+        whole_device: false,
+        inactive: 0,
+        inactive_trained: None,
+        floored: None,
+        machine: "a machine".into(),
+        date: today(),
+        settings,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -181,43 +263,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jsonl");
         assert!(read::<Found>(&path).unwrap().is_empty());
-        let settings = Settings {
-            quick: true,
-            seconds: None,
-            steps: Some(3),
-            test: 5,
-            samples: 2,
-            seed: 0,
-            device: "cpu".into(),
-            text: u64::MAX,
-            version: "0".into(),
-        };
-        let found = Found {
-            row: "FULL-100".into(),
-            seed: 1,
-            states: 10,
-            kept: 10,
-            sampled: 0,
-            nll: f64::NAN,
-            sampling_error: f64::INFINITY,
-            text_error: 1.0,
-            bias: 0.1,
-            perplexity: 2.0,
-            bound: -3.0,
-            best_step: 3,
-            steps: 3,
-            epochs: 0.5,
-            seconds: 1.0,
-            warm_up_seconds: 0.0,
-            words_per_second: 10.0,
-            gib: 0.1,
-            inactive: 0,
-            inactive_trained: None,
-            floored: None,
-            machine: "a machine".into(),
-            date: today(),
-            settings,
-        };
+        let found = example();
         append(&path, &found).unwrap();
         append(&path, &"another line").unwrap();
         let again = read::<Found>(&path).unwrap();
@@ -229,5 +275,18 @@ mod tests {
         assert!(!old.contains("floored"));
         std::fs::write(&path, old).unwrap();
         assert_eq!(read::<Found>(&path).unwrap()[0].inactive_trained, None);
+    }
+
+    #[test]
+    fn a_result_after_an_incomplete_line_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        append(&path, &example()).unwrap();
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
+        append(&path, &example()).unwrap();
+        append(&path, &example()).unwrap();
+        assert_eq!(read::<Found>(&path).unwrap().len(), 3);
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
     }
 }

@@ -44,7 +44,7 @@ pub fn table5(all: &[Found]) -> String {
         };
         let paper = row.paper.map_or_else(|| "–".to_owned(), |(mean, sd)| format!("{mean:.2} ± {sd:.2}"));
         text.push_str(&format!(
-            "| {} | {} ± {} ({sign}) | {} | {paper} | {:.0} of {} | {} | {} | {} | {:.0} |\n",
+            "| {} | {} ± {} ({sign}) | {} | {paper} | {:.0} of {} | {} | {} | {}{} | {:.0} |\n",
             row.name,
             shown(nll, 2),
             shown(error, 2),
@@ -54,6 +54,7 @@ pub fn table5(all: &[Found]) -> String {
             shown(mean(|found| found.inactive_trained.map_or(f64::NAN, |count| count as f64)), 0),
             shown(mean(|found| found.words_per_second), 0),
             shown(mean(|found| found.gib), 1),
+            if own.iter().any(|found| found.whole_device) { " (GPU)" } else { "" },
             mean(|found| found.steps as f64),
         ));
         let floored: u64 = own.iter().filter_map(|found| found.floored).sum();
@@ -65,6 +66,11 @@ pub fn table5(all: &[Found]) -> String {
                 zhat_burn::on_device::FLOOR
             ));
         }
+    }
+    if all.iter().any(|found| found.whole_device) {
+        notes.push_str(
+            "\n(GPU): memory in use on the whole GPU, by all processes; the driver does not list this one.\n",
+        );
     }
     text + &notes
 }

@@ -261,6 +261,22 @@ def check_axes(name: str, tensor: Any, axes: tuple[int, ...], form: str) -> None
 
 def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, high: int) -> NDArray[np.int64]:
     """Integers between `low` and `high` in an array of this shape; `None` is any length."""
+    tensor = _whole(name, values, shape)
+    array: NDArray[np.int64] = tensor.detach().resolve_neg().numpy().astype(np.int64)
+    if array.size and (array.min() < low or array.max() > high):
+        bad = int(array.min() if array.min() < low else array.max())
+        raise InputError(f"{name}: found {bad}, expected integers from {low} to {high}")
+    return array
+
+
+def integers(name: str, values: Any, shape: tuple[int | None, ...], low: int, high: int) -> Tensor:
+    """The same as a tensor, which is also checked in compiled code."""
+    found: Tensor = in_range(_whole(name, values, shape).long(), name, low, high, "integers")
+    return found
+
+
+def _whole(name: str, values: Any, shape: tuple[int | None, ...]) -> Tensor:
+    """A tensor of integers of this shape on the CPU."""
     try:
         tensor = on_cpu(name, torch.as_tensor(values))
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -275,11 +291,7 @@ def indices(name: str, values: Any, shape: tuple[int | None, ...], low: int, hig
     if not fits:
         form = ", ".join("…" if each is None else str(each) for each in shape)
         raise InputError(f"{name}: found shape {tuple(tensor.shape)}, expected ({form})")
-    array: NDArray[np.int64] = tensor.detach().resolve_neg().numpy().astype(np.int64)
-    if array.size and (array.min() < low or array.max() > high):
-        bad = int(array.min() if array.min() < low else array.max())
-        raise InputError(f"{name}: found {bad}, expected integers from {low} to {high}")
-    return array
+    return tensor
 
 
 def _lengths(lengths: Iterable[int] | None, items: int, longest: int) -> Lengths:

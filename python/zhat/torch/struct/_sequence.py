@@ -11,9 +11,19 @@ from torch import Tensor
 
 from ...errors import InputError
 from .._cached import cached_property
-from ..model import Chain, Model, on_cpu
+from ..model import Chain, Model
 from ..queries import marginals
-from ._base import Event, Lengths, Places, StructDistribution, check_axes, counted, indices, lengths_of
+from ._base import (
+    Event,
+    Lengths,
+    Places,
+    StructDistribution,
+    check_axes,
+    counted,
+    indices,
+    integers,
+    lengths_of,
+)
 
 
 class LinearChainCRF(StructDistribution):
@@ -109,11 +119,10 @@ class HMM(LinearChainCRF):
         check_axes("emission", emission, (2,), "(V, C)")
         symbols, states = emission.shape
         for name, table, shape in (("transition", transition, (states, states)), ("init", init, (states,))):
-            check_axes(name, table, (len(shape),), str(shape))
+            check_axes(name, table, (len(shape),), "(C, C)" if name == "transition" else "(C,)")
             if tuple(table.shape) != shape:
                 raise InputError(f"{name}: found shape {tuple(table.shape)}, expected {shape}")
-        indices("observations", observations, (None, None), 0, symbols - 1)
-        self.observations = on_cpu("observations", torch.as_tensor(observations))
+        self.observations = integers("observations", observations, (None, None), 0, symbols - 1)
         self.args: Any = {}
         self._set_up((transition, emission, init), lengths)
 

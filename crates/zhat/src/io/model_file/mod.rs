@@ -1,7 +1,7 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
 //! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `dependency-tree`,
-//! `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`, `grammar`). A factor graph also has `form` (`markov` or
+//! `hypertree`, `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`, `grammar`). A factor graph also has `form` (`markov` or
 //! `bayes`) and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a
 //! factor graph with n variables and m factors:
 //!
@@ -26,6 +26,7 @@
 //! | `indptr`, `indices`, `transitions` | U64 \[N + 1\], U64 \[E\], F \[E\] or \[T − 1, E\] | sparse transitions, shared or per step: row i has the entries `indptr[i]` to `indptr[i + 1]` − 1 with the target states `indices`, ascending |
 //! | `left`, `right` | F \[N, D\] | the embeddings of factored transitions; `right` defaults to `left` |
 //! | `log_left`, `log_right` | F \[N, R\] | the log factors of low-rank transitions |
+//! | `end` | F \[N\] | optional: end scores |
 //!
 //! Additional tensor of a semi-Markov chain:
 //!
@@ -41,6 +42,23 @@
 //! | `lengths` | U64 \[B\] | number of words of each sentence |
 //! | `arcs` | F \[B, T, T\] | scores by head and dependent; the diagonal is ignored |
 //! | `roots` | F \[B, T\] | scores of arcs from the root |
+//!
+//! Tensors of a hypertree (trees with symbols) with B sentences of up to T words and S symbols, of which the first N can
+//! be divided and the last P cover single words; the optional metadata `names` is a JSON object with `symbols`,
+//! `hidden` and `words`. Rules of a rank and roots can have a first axis B, with one set per sentence:
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `lengths` | U64 \[B\] | number of words of each sentence |
+//! | `symbols` | U64 \[3\] | S, N and P |
+//! | `words` | F \[B, T, P\] | scores of the tags of each word |
+//! | `roots` | F \[N\] | scores of the symbol of the root |
+//! | `rules` | F \[N, S, S\] or \[B, N, S, S\] | dense rules; or instead |
+//! | `rule_symbols`, `rules` | U64 \[M, 3\], F \[M\] | listed rules: head, left and right symbol, and score |
+//! | `rule_heads`, `rule_left`, `rule_right` | F \[N, R\], \[S, R\], \[S, R\] | the log factors of rules of rank R |
+//! | `spans` | F \[B, T, T\] or \[B, T, T, N\] | optional: scores by first and last word, or by symbol as well |
+//! | `span_embeddings`, `symbol_embeddings` | F \[B, T, T, D\], \[N, D\] | instead of `spans`: embeddings |
+//! | `unary_symbols`, `unary` | U64 \[U, 2\], F \[U\] | optional: unary rules and their scores |
 //!
 //! Tensors of a pairwise graph with V variables of N states and E edges:
 //!

@@ -21,6 +21,8 @@ pub struct Sequences {
     source: String,
     lines: Vec<usize>,
     names: Vec<String>,
+    /// The names of known states, for messages; empty for numbers.
+    states: Vec<String>,
 }
 
 impl Sequences {
@@ -63,6 +65,7 @@ impl Sequences {
             source: String::new(),
             lines: Vec::new(),
             names: (0..columns).map(|i| format!("x{i}")).collect(),
+            states: Vec::new(),
             values,
         };
         if let Some(at) = made.values.iter().position(|value| value.is_infinite()) {
@@ -76,6 +79,17 @@ impl Sequences {
     pub(super) fn with_origin(mut self, source: &str, lines: Vec<usize>, names: Vec<String>) -> Self {
         (self.source, self.lines, self.names) = (source.to_owned(), lines, names);
         self
+    }
+
+    /// The same with the names of known states, for messages.
+    pub(super) fn with_states(mut self, names: Vec<String>) -> Self {
+        self.states = names;
+        self
+    }
+
+    /// The name of a known state, or its number.
+    pub(super) fn state(&self, state: usize) -> String {
+        self.states.get(state).map_or_else(|| state.to_string(), |name| format!("`{name}`"))
     }
 
     /// The number of numbers per row.
@@ -137,11 +151,8 @@ impl Sequences {
         } else {
             sequences.iter().flat_map(|&i| self.lines[self.range(i)].iter().copied()).collect()
         };
-        Ok(Sequences::new(self.columns, values, &lengths)?.with_origin(
-            &self.source,
-            lines,
-            self.names.clone(),
-        ))
+        let made = Sequences::new(self.columns, values, &lengths)?;
+        Ok(made.with_origin(&self.source, lines, self.names.clone()).with_states(self.states.clone()))
     }
 
     /// The error for a value: its file, line and column, or its row and column.
@@ -154,6 +165,14 @@ impl Sequences {
                 message: format!("column {name}: {message}"),
             },
             None => Error::argument("observations", format!("row {row}, column {column}: {message}")),
+        }
+    }
+
+    /// The error for the known state of a row: its file and line, or its row.
+    pub(super) fn fail_state(&self, row: usize, message: String) -> Error {
+        match self.lines.get(row) {
+            Some(&line) => Error::Parse { source_name: self.source.clone(), line, message },
+            None => Error::argument("labels", format!("row {row}: {message}")),
         }
     }
 

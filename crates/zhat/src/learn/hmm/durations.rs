@@ -7,7 +7,7 @@
 //! | form | D(n, d) | M-step |
 //! |---|---|---|
 //! | free | a table | expected counts plus α − 1, normalised |
-//! | negative binomial | ∝ Γ(d − 1 + r)/(Γ(r)·(d − 1)!)·q^(d − 1), normalised over 1 … M | L-BFGS on ln r and logit q: the objective never falls |
+//! | negative binomial | ∝ Γ(d − 1 + r)/(Γ(r)·(d − 1)!)·q^(d − 1), over 1 … M | L-BFGS on ln r and logit q |
 
 use serde::{Deserialize, Serialize};
 

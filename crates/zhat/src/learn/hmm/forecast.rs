@@ -148,7 +148,8 @@ fn normals(one: Sizes, count: usize, covariance: Covariance) -> Sizes {
         emissions: count * columns + covariances,
         statistics: width * features,
         tables,
-        scratch: BLOCK * (features + 2 * columns),
+        // A row with missing values takes a place in the order by pattern and up to three matrices.
+        scratch: BLOCK * (features + 2 * columns + 2) + 3 * columns * (columns + 2),
         seconds: (count * values) as f64 * PER_VALUE,
         ..one
     }

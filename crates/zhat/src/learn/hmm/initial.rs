@@ -169,7 +169,12 @@ fn categorical(data: &Sequences, states: usize, symbols: usize, random: &mut Str
     Categorical::new(states, table)
 }
 
-fn gaussian(data: &Sequences, states: usize, form: Covariance, random: &mut Stream) -> Result<Gaussian> {
+pub(super) fn gaussian(
+    data: &Sequences,
+    states: usize,
+    form: Covariance,
+    random: &mut Stream,
+) -> Result<Gaussian> {
     let found = Clusters::new(data, states, random);
     let columns = data.columns();
     let within: Vec<f64> =
@@ -189,7 +194,7 @@ fn gaussian(data: &Sequences, states: usize, form: Covariance, random: &mut Stre
 }
 
 /// Sorts components by their first mean, so that those of one state are neighbours.
-fn sorted(mut normals: Gaussian) -> Gaussian {
+pub(super) fn sorted(mut normals: Gaussian) -> Gaussian {
     let columns = normals.columns;
     let mut means: Vec<Vec<f64>> = normals.means.chunks_exact(columns).map(<[f64]>::to_vec).collect();
     means.sort_by(|a, b| a[0].total_cmp(&b[0]));

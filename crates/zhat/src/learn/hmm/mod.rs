@@ -15,8 +15,8 @@
 //! | [`Mixture`] | weights and normal distributions |
 //!
 //! Cost of a training step: 6·N² operations per row. Memory: two rows of N numbers per row of a group of up to eight
-//! sequences, for every thread; [`forecast_training`] has both before training starts. Guarantee: expected counts are exact up to rounding; the objective never falls. The
-//! same seed gives the same bits for any number of threads.
+//! sequences, for every thread; [`forecast_training`] has both before training starts. Guarantee: expected counts are
+//! exact up to rounding; the objective never falls. The same seed gives the same bits for any number of threads.
 //!
 //! Reference: L. R. Rabiner, *A tutorial on hidden Markov models*, Proc. IEEE 77 (1989).
 

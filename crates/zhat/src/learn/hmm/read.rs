@@ -337,8 +337,18 @@ pub(super) fn parse(text: &str, source: &str, family: Family, options: &ReadOpti
     let mut labels = None;
     if options.labels.is_some() {
         let (names, codes) = table.states.sorted();
-        labels = Some(table.labels.iter().map(|&label| codes[label]).collect());
-        layout.states = names;
+        if layout.states.is_empty() {
+            layout.states.clone_from(&names);
+        }
+        let place = |(&label, &line): (&usize, &usize)| {
+            let name = &names[codes[label]];
+            layout.states.iter().position(|own| own == name).ok_or_else(|| Error::Parse {
+                source_name: source.to_owned(),
+                line,
+                message: format!("the model has no state `{name}`"),
+            })
+        };
+        labels = Some(table.labels.iter().zip(&table.lines).map(place).collect::<Result<Vec<_>>>()?);
     }
     let mut begin = 0;
     let lengths: Vec<usize> = table
@@ -355,5 +365,6 @@ pub(super) fn parse(text: &str, source: &str, family: Family, options: &ReadOpti
         table.lines,
         table.columns,
     );
+    let data = if labels.is_some() { data.with_states(layout.states.clone()) } else { data };
     Ok(Observations { data, labels, layout, family })
 }

@@ -6,6 +6,7 @@ mod forecast;
 mod missing;
 mod passes;
 mod reading;
+mod supervised;
 mod training;
 
 use super::*;

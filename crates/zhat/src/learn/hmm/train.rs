@@ -5,7 +5,7 @@
 //! | EM | all sequences, exact | the maximum of the expected log-likelihood plus log prior; the objective never falls |
 //! | stochastic EM (`batch`) | all sequences once, then a few at a time, averaged with weight (t + 1)^(−`forgetting`) at step t | the same |
 //! | L-BFGS (`optimizer`) | all sequences, exact | a line search on the exact gradient (see `descent`); the objective never falls |
-//! | counts | states that are given | the maximum, once |
+//! | counts | states that are given | the maximum: once, or EM over what is still hidden (see `supervised`) |
 //!
 //! The whole state can be saved ([`HmmCheckpoint`]): a resumed run gives the same bits as an uninterrupted one.
 //!
@@ -28,7 +28,7 @@ use crate::optimize::Lbfgs;
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
-const PHASE: &str = "training";
+pub(super) const PHASE: &str = "training";
 
 /// The state of training after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -198,3 +198,6 @@ pub fn read_predictor_checkpoint(path: &Path) -> Result<PredictorCheckpoint> {
         search,
     })
 }
+
+#[cfg(test)]
+mod tests;

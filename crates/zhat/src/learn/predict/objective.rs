@@ -82,9 +82,11 @@ impl<'a> Objective<'a> {
         let width = self.compiled.family.channels();
         let block = self.block().min(self.inputs.rows());
         let sums = self.inputs.product_bytes(self.compiled.by_input);
+        // Each thread turns the scores of its rows.
+        let turned = 8.0 * (LANES.min(block) * width) as f64;
         8.0 * (block * width + self.dimension()) as f64
             + sums as f64
-            + threads as f64 * self.compiled.family.bytes(LANES)
+            + threads as f64 * (self.compiled.family.bytes(LANES) + turned)
     }
 
     /// f and its gradient.
@@ -227,20 +229,28 @@ impl<'a> Objective<'a> {
         }
     }
 
-    /// The certified gap for a gradient: an upper bound on f − min f, rounding included.
+    /// The certified gap for a gradient: an upper bound on f − min f, with an allowance for rounding errors.
     pub fn gap(&self, gradient: &[f64], point: &[f64], radius: f64) -> f64 {
         let norm = f64::dot(gradient, gradient).sqrt();
         let reach = norm + radius + self.rounding(point);
         reach * reach / (4.0 * self.lambda)
     }
 
-    /// Bound on the rounding error of the gradient, in norm.
+    /// Allowance for the rounding error of the gradient, in norm.
+    ///
+    /// - Scores: a sum of c products has the error cε‖x‖‖w‖ at most, so that the scores of a row are within
+    ///   cε‖x‖‖θ‖. The Hessian of its loss has the norm R² at most, which bounds the change of its means.
+    /// - Sums over m rows: mε·Σ wᵢ‖xᵢ‖·2R/Σ wᵢ at most, since no two feature vectors are farther apart than 2R.
+    /// - Exact sums of a row, from its scores: this part is an estimate, not a bound, of the error of its means,
+    ///   64 + 2√channels roundings of 1 per channel.
     fn rounding(&self, point: &[f64]) -> f64 {
-        let channels = self.compiled.family.channels() as f64;
-        let squares = self.squares * self.scale;
-        let terms = 64.0 + 2.0 * channels.sqrt();
-        f64::EPSILON
-            * (terms * (channels * squares).sqrt() + 2.0 * self.lambda * f64::dot(point, point).sqrt())
+        let (channels, radius) = (self.compiled.family.channels() as f64, self.compiled.family.radius());
+        let (norms, squares) = (self.norms * self.scale, self.squares * self.scale);
+        let norm = f64::dot(point, point).sqrt();
+        let scores = self.inputs.columns() as f64 * radius * radius * squares * norm;
+        let sums = 2.0 * radius * norms * self.inputs.rows() as f64;
+        let means = (64.0 + 2.0 * channels.sqrt()) * (channels * squares).sqrt();
+        f64::EPSILON * (scores + sums + means + 4.0 * self.lambda * norm)
     }
 
     /// √(Σ wᵢ²R²‖xᵢ‖²)/Σwᵢ, where R is the radius of the features of the family: the standard deviation of a

@@ -35,6 +35,15 @@ pub struct Training {
     /// For Mallows: the fit of the Plackett–Luce model whose orders are the centres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub centres: Option<Centres>,
+    /// For Mallows: the number of rows with partial rankings, and a weight above 0. The fit of the spread leaves them
+    /// out, and they are not in the objective.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde expects
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The first stage of a fit of the model of Mallows: that of its centres by the objective of Plackett and Luce.
@@ -96,6 +105,12 @@ pub struct Guaranteed<T> {
     pub value: T,
     /// Its guarantee: exact, or bounds on the value. For the probabilities of a row, bounds on the largest error.
     pub guarantee: Guarantee,
+}
+
+/// The error for a fit of Mallows without complete rankings.
+pub(super) fn no_complete_ranking() -> Error {
+    let message = "mallows needs at least one row with a complete ranking and a weight above 0; plackett-luce is also trained with partial rankings alone";
+    Error::argument("ranking", message)
 }
 
 /// The scores of some rows, channel by channel.
@@ -176,23 +191,25 @@ impl Predictor {
     ///
     /// The centres minimise another objective, that of Plackett and Luce, and the objective of Mallows is not convex in
     /// them. Of its minimum only f ≥ 0 is known, so that the certified gap is f itself. The objective is the mean over
-    /// the rows with complete rankings.
+    /// the rows with complete rankings; the training report has the number of others.
     pub(super) fn into_mallows(self, inputs: &Inputs, targets: &Targets, run: &Run) -> Result<Predictor> {
         let (Form::PlackettLuce { items }, Targets::Ranks(ranks)) = (&self.form, targets) else {
             return Err(Error::argument("ranking", "mallows is made from a plackett-luce predictor"));
         };
         let items = *items;
         let centres = self.predict(inputs, Decision::MostProbable, run)?;
-        let (mut sum, mut count) = (0.0, 0.0);
-        for (row, centre) in centres.iter().enumerate() {
+        let (mut sum, mut count, mut left_out) = (0.0, 0.0, 0);
+        for (row, centre) in centres.iter().enumerate().filter(|(row, _)| inputs.weight(*row) > 0.0) {
             if let Some(order) = Ranks::order(ranks.row(row)) {
                 let weight = inputs.weight(row);
                 sum += weight * kendall_distance(&places(&centre.structure), &places(&order));
                 count += weight;
+            } else {
+                left_out += 1;
             }
         }
         if count == 0.0 {
-            return Err(Error::argument("ranking", "mallows needs rows with complete rankings"));
+            return Err(no_complete_ranking());
         }
         let lambda = self.training.lambda;
         let spread = best_spread(items, sum / count, lambda);
@@ -205,7 +222,8 @@ impl Predictor {
         let centres = Centres { objective: first, gap, confidence };
         // Without a first step there are no centres, and the gap stays infinite.
         let gap = if gap == f64::INFINITY { gap } else { objective };
-        let training = Training { objective, gap, confidence: 1.0, centres: Some(centres), ..self.training };
+        let training =
+            Training { objective, gap, confidence: 1.0, centres: Some(centres), left_out, ..self.training };
         Predictor::new(Form::Mallows { items }, self.names, self.encoder, parameters, training)
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data::{Cells, Examples, Space};
 use super::measures::{Evaluation, evaluate};
-use super::predictor::Training;
+use super::predictor::{Training, no_complete_ranking};
 use super::train::{other_checkpoint, train};
 use super::{
     Decision, Encoder, Encoding, Form, Inputs, Learning, Predictor, PredictorCheckpoint, Sets, Targets,
@@ -289,6 +289,11 @@ impl Recipe {
         run: &Run,
         watch: &mut dyn FnMut(&PredictorCheckpoint) -> Result<bool>,
     ) -> Result<(Predictor, Vec<Candidate>)> {
+        let mallows = self.space == Space::Ranking && self.ranking == RankingModel::Mallows;
+        let complete = |row: usize| inputs.weight(row) > 0.0 && targets.structure(row).is_some();
+        if mallows && inputs.rows() == targets.rows() && !(0..targets.rows()).any(complete) {
+            return Err(no_complete_ranking());
+        }
         let (lambda, candidates) = match (self.lambdas.as_slice(), &from) {
             ([], _) => (self.learning.lambda, Vec::new()),
             ([only], _) => (*only, Vec::new()),
@@ -308,9 +313,9 @@ impl Recipe {
             gap: trained.progress.gap,
             confidence: trained.confidence,
             centres: None,
+            left_out: 0,
         };
         let predictor = Predictor::new(form, names, encoder, trained.parameters, training)?;
-        let mallows = self.space == Space::Ranking && self.ranking == RankingModel::Mallows;
         let predictor = if mallows { predictor.into_mallows(inputs, targets, run)? } else { predictor };
         Ok((predictor, candidates))
     }

@@ -6,7 +6,8 @@
 //! | sampled | samples of all rows, with a certified radius if they are exact | accelerated projected gradient, step 1/L |
 //! | online | some rows, exact or from exact samples | step 1/(2λt), averaged with weights ∝ t |
 //!
-//! f(θ) − min f ≤ (‖g‖ + r)²/(4λ), where r bounds the error of the gradient g: rounding for exact gradients.
+//! f(θ) − min f ≤ (‖g‖ + r)²/(4λ), where r is the error of the gradient g: for exact gradients an
+//! allowance for rounding.
 //! The mean of S samples of each of m rows, whose features lie in balls of radius Rᵢ, has the error r =
 //! √(ΣRᵢ²/(m²S))·(1 + √(2 ln 1/δ)) with probability 1 − δ (bounded differences of a norm whose mean is at most
 //! the root). The confidence of a whole run is shared out over its steps as δ_t = 6δ/(π²t²). S is
@@ -264,8 +265,8 @@ pub fn train(
     let objective = Objective::new(&compiled, inputs, targets, how.lambda);
     let dimension = objective.dimension();
     let history = history(dimension, inputs);
-    // Point, gradient and direction, those of a trial, and the gradient of the best trial.
-    let vectors = if how.method == Method::Batch { 2 * history + 6 } else { 8 };
+    // Point, gradient and direction, and the point and gradient of a trial.
+    let vectors = if how.method == Method::Batch { 2 * history + 5 } else { 8 };
     let metric = if how.method == Method::Batch { Metric::bytes(&objective) } else { 0.0 };
     let bytes = objective.bytes(run.threads()) + 8.0 * vectors as f64 * dimension as f64 + metric;
     run.require_memory(PHASE, bytes)?;

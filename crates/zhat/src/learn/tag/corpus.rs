@@ -31,6 +31,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::io::read_input;
+use crate::units;
 
 pub use stream::Stream;
 
@@ -347,7 +348,8 @@ impl Corpus {
     pub fn write<S: AsRef<str>>(&self, tags: &[Vec<S>], out: &mut dyn Write) -> std::io::Result<()> {
         let fail = |message: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, message);
         if tags.len() != self.len() {
-            return Err(fail(format!("there are tags of {} sentences, expected {}", tags.len(), self.len())));
+            let found = units::count(tags.len(), "sentence");
+            return Err(fail(format!("there are tags of {found}, expected {}", self.len())));
         }
         let mut at = 0;
         if let Some(header) = self.header {
@@ -357,7 +359,11 @@ impl Corpus {
         for (sentence, own) in self.sentences().zip(tags) {
             if own.len() != sentence.len() {
                 let (number, expected) = (sentence.number + 1, sentence.len());
-                return Err(fail(format!("sentence {number} has {} tags for {expected} tokens", own.len())));
+                return Err(fail(format!(
+                    "sentence {number} has {} for {}",
+                    units::count(own.len(), "tag"),
+                    units::count(expected, "token")
+                )));
             }
             for (place, tag) in sentence.places.iter().zip(own) {
                 let range = place.write.range();

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Corpus, Dictionary};
 use crate::error::{Error, Result};
+use crate::units;
 
 /// Counts of one tag, or of one type of spans.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -152,10 +153,10 @@ pub fn evaluate<S: AsRef<str>>(
     for (sentence, own) in corpus.sentences().zip(predicted) {
         if own.len() != sentence.len() {
             let message = format!(
-                "sentence {} has {} tags for {} tokens",
+                "sentence {} has {} for {}",
                 sentence.number() + 1,
-                own.len(),
-                sentence.len()
+                units::count(own.len(), "tag"),
+                units::count(sentence.len(), "token")
             );
             return Err(Error::argument("predicted", message));
         }

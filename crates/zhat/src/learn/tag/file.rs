@@ -1,10 +1,11 @@
 //! Taggers and training checkpoints in `.zhat` files.
 //!
 //! A tagger (kind `tagger`) has the tensors `parameters` (F64 \[n\]), `starts` (U64, the first parameter of every
-//! attribute and the end), `state_tags`, `pairs` \[p, 2\], `triples` \[q, 3\], and the names of the attributes and words:
-//! `attributes` and `words` are UTF-8 texts, eight bytes per U64, and `attribute_ends`, `word_ends` the ends of
-//! their strings; hashed attributes have `slots`. Attributes whose parameters are all 0 are not written. Its metadata `tags`, `options` and `training` are JSON. A checkpoint
-//! (kind `tagger-checkpoint`) has the vectors of the optimiser as tensors and the rest as JSON.
+//! attribute and the end), `state_tags`, `pairs` \[p, 2\], `triples` \[q, 3\], and the names of the attributes and
+//! words: `attributes` and `words` are UTF-8 texts, eight bytes per U64, and `attribute_ends`, `word_ends` the ends
+//! of their strings; hashed attributes have `slots`. Attributes whose parameters are all 0 are not written. Its
+//! metadata `tags`, `options` and `training` are JSON; `training` has the options and the seed, except in older
+//! files. A checkpoint (kind `tagger-checkpoint`) has the vectors of the optimiser as tensors and the rest as JSON.
 
 use std::borrow::Cow;
 use std::io::Write;

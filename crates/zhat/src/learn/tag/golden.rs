@@ -41,6 +41,8 @@ fn tagger(hash_bits: Option<u32>, context: usize) -> Tagger {
     let parameters = numbers(tagger.parameters().len());
     tagger.set_parameters(parameters, |training| {
         (training.steps, training.objective, training.valid) = (7, 2.5, Some((5, 0.125)));
+        // Files of version 1 do not have them.
+        (training.learning, training.seed) = (None, None);
     });
     tagger
 }
@@ -54,4 +56,19 @@ fn the_golden_files_give_the_original_taggers() {
         let file = compared(name, &bytes);
         assert_eq!(parse_tagger(&file, name).unwrap(), tagger, "{name}");
     }
+}
+
+/// A file says how its tagger was trained.
+#[test]
+fn files_keep_the_options_of_training() {
+    let mut tagger = tagger(None, 1);
+    let how = Learning::default().l1(0.25).l2(0.1).patience(3).min_count(2);
+    let parameters = tagger.parameters().to_vec();
+    tagger.set_parameters(parameters, |training| {
+        (training.learning, training.seed) = (Some(how), Some(1 << 60));
+    });
+    let mut bytes = Vec::new();
+    write_tagger(&tagger, &mut bytes).unwrap();
+    let read = parse_tagger(&bytes, "").unwrap();
+    assert_eq!((read.training().learning, read.training().seed), (Some(how), Some(1 << 60)));
 }

@@ -161,6 +161,14 @@ impl Tagger {
         self.design.order
     }
 
+    /// The number of bits of the hash that numbers the attributes; `None` if they are listed.
+    pub fn hash_bits(&self) -> Option<u32> {
+        match &self.names {
+            Names::Hashed { slots } => Some(slots.len().trailing_zeros()),
+            Names::Listed(_) => None,
+        }
+    }
+
     /// Forbids transitions from one tag to the next.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ fn run() -> Run {
     Run::default().with_threads(1)
 }
 
-fn expected(hmm: &Hmm, data: &Sequences, context: &Context) -> (Counts, f64) {
+pub(super) fn expected(hmm: &Hmm, data: &Sequences, context: &Context) -> (Counts, f64) {
     let density = hmm.emissions().part().density(context);
     let plan = Plan::new(data, &(0..data.count()).collect::<Vec<_>>());
     let run = run();

@@ -203,7 +203,7 @@ fn training_never_falls_and_finds_the_durations() {
     for form in [DurationForm::Free, DurationForm::NegativeBinomial] {
         let how = Learning::default().durations(form).max_duration(12);
         let trained = train(&data, 2, hmm.family(), &how, None, None, &run(), &mut |_| Ok(true)).unwrap();
-        let known = train_supervised(&data, &states, 2, hmm.family(), &how, &run()).unwrap();
+        let known = train_supervised(&data, &states, 2, hmm.family(), &how, None, &run()).unwrap();
         let Emissions::Gaussian(normals) = trained.model.emissions() else { panic!("gaussian") };
         let order = if normals.means()[0] < normals.means()[1] { [0, 1] } else { [1, 0] };
         for (n, &place) in order.iter().enumerate() {
@@ -215,6 +215,6 @@ fn training_never_falls_and_finds_the_durations() {
         assert!(trained.model.transitions()[0] == 0.0);
     }
     let short = Learning::default().durations(DurationForm::Free).max_duration(2);
-    let refused = train_supervised(&data, &states, 2, hmm.family(), &short, &run()).unwrap_err();
+    let refused = train_supervised(&data, &states, 2, hmm.family(), &short, None, &run()).unwrap_err();
     assert!(refused.to_string().contains("more than max_duration=2"), "{refused}");
 }

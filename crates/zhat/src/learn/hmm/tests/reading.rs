@@ -57,13 +57,25 @@ fn missing_values_if_asked_for() {
     let read = parse("1,2\nNA,3\n", "", GAUSSIAN, &options).unwrap();
     assert!(read.data.values()[2].is_nan() && read.data.rows() == 2);
     assert_eq!(read.layout.columns, ["x0", "x1"]);
-    // Full covariances accept whole rows only.
-    let full = Gaussian::new(1, Covariance::Full, vec![0.0, 0.0], vec![1.0, 0.0, 0.0, 1.0]).unwrap();
-    let hmm = Hmm::new(vec![1.0], vec![1.0], Emissions::Gaussian(full)).unwrap();
-    let error = hmm.check_data(&read.data).unwrap_err().to_string();
-    assert!(error.contains("line 2: column x0") && error.contains("diagonal"), "{error}");
     let counts = Hmm::new(vec![1.0], vec![1.0], Emissions::Poisson(Poisson::new(1, vec![1.0, 1.0]).unwrap()));
     let half = parse("1,2\n1.5,3\n", "d.csv", GAUSSIAN, &options).unwrap();
     let error = counts.unwrap().check_data(&half.data).unwrap_err().to_string();
     assert_eq!(error, "d.csv: line 2: column x0: found 1.5, expected a count: 0, 1, 2, …");
+}
+
+/// States that a model has names for are found by name, whatever the order of the table.
+#[test]
+fn known_states_are_those_of_the_model() {
+    let labels = Some("s".to_owned());
+    let plain = ReadOptions { labels: labels.clone(), ..ReadOptions::default() };
+    let first = parse("x,s\n1,b\n2,a\n3,c\n", "d.csv", GAUSSIAN, &plain).unwrap();
+    assert_eq!(
+        (first.labels, &first.layout.states[..]),
+        (Some(vec![1, 0, 2]), &["a", "b", "c"].map(String::from)[..])
+    );
+    let again = ReadOptions { known: Some(first.layout), ..plain };
+    let second = parse("x,s\n1,c\n2,b\n", "e.csv", GAUSSIAN, &again).unwrap();
+    assert_eq!(second.labels, Some(vec![2, 1]));
+    let error = parse("x,s\n1,c\n2,d\n", "e.csv", GAUSSIAN, &again).unwrap_err().to_string();
+    assert_eq!(error, "e.csv: line 3: the model has no state `d`");
 }

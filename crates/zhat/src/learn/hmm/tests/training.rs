@@ -77,7 +77,7 @@ fn parameters_are_recovered_from_drawn_data() {
         assert!((stays - [0.9, 0.8][n]).abs() < 0.03, "{stays}");
     }
     // Known states: relative counts.
-    let supervised = train_supervised(&data, &states, 2, family, &Learning::default(), &run()).unwrap();
+    let supervised = train_supervised(&data, &states, 2, family, &Learning::default(), None, &run()).unwrap();
     let mut moves = [0.0; 4];
     for sequence in 0..data.count() {
         let path = &states[data.range(sequence)];

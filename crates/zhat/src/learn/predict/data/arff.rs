@@ -193,13 +193,18 @@ impl<'a> Reader<'a> {
                 let lost = lost.map_or("", |(_, name)| name);
                 return Err(fail(source, 0, format!("the model's label `{lost}` is no attribute")));
             }
-            // Where labels come last, an attribute among them that the XML file lacks would become an input.
-            let first = targets.iter().position(Option::is_some).unwrap_or(0);
-            let missing = (first..targets.len()).find(|&at| targets[at].is_none());
-            if let (Some((xml, _)), Some(at)) = (&xml, missing.filter(|_| first > 0)) {
+            // An attribute among the labels that the XML file lacks would become an input. Where labels come first, one
+            // after the last of them cannot be told apart from an input without the number of labels (-C).
+            let labelled = |at: &usize| targets[*at].is_some();
+            let first = (0..targets.len()).find(labelled).unwrap_or(0);
+            let end =
+                (0..targets.len()).rfind(labelled).filter(|_| first == 0).map_or(targets.len(), |at| at + 1);
+            let missing = (first..end).find(|at| !labelled(at));
+            if let (Some((xml, _)), Some(at), true) = (&xml, missing, found > 0) {
                 let Attribute { name, line, .. } = &attributes[at];
+                let place = if first == 0 { "between" } else { "after" };
                 let message =
-                    format!("the attribute `{name}` comes after labels, but {xml} does not list it");
+                    format!("the attribute `{name}` comes {place} labels, but {xml} does not list it");
                 return Err(fail(source, *line, message));
             }
             names = wanted;

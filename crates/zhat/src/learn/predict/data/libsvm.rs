@@ -1,6 +1,6 @@
 //! Multi-label files of libsvm: `1,3 4:0.5 7:1`, with label numbers and inputs from 1 (labels may start at 0).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::lines::Lines;
 use super::{Cells, Examples, InputColumn, ReadOptions, Space, fail, number};
@@ -79,14 +79,18 @@ pub(super) fn parse(mut text: Lines<'_>, source: &str, options: &ReadOptions) ->
             all.iter().map(u32::to_string).collect()
         }
     };
+    // As text: the names of a model need not be numbers.
+    let places: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
     let mut sets = Sets { width: names.len(), ..Default::default() };
     for (row, &line) in rows.iter().zip(&lines) {
         let mut members = Vec::with_capacity(row.len());
         for label in row {
-            let place = names.iter().position(|name| *name == label.to_string());
-            let place = place
-                .ok_or_else(|| fail(source, line, format!("the model does not know the label `{label}`")))?;
-            members.push(place as u32);
+            let place = places.get(label.to_string().as_str()).copied();
+            members.push(
+                place.ok_or_else(|| {
+                    fail(source, line, format!("the model does not know the label `{label}`"))
+                })?,
+            );
         }
         sets.push(members)?;
     }

@@ -107,6 +107,13 @@ fn mistakes_are_named_with_line_and_token() {
             "t.arff: line 6: the attribute `l2` comes after labels, but t.xml does not list it",
         ),
         (
+            mulan(
+                "@relation t\n@attribute l1 {0,1}\n@attribute l2 {0,1}\n@attribute l3 {0,1}\n@attribute a numeric\n@data\n1,0,1,2.5\n",
+                &["l1", "l3"],
+            ),
+            "t.arff: line 3: the attribute `l2` comes between labels, but t.xml does not list it",
+        ),
+        (
             mulan(&ARFF.replace("@relation t", "@relation 't: -C 3'"), &["l1", "l2"]),
             "t.arff: line 1: the relation has 3 labels (-C), but t.xml lists 2",
         ),

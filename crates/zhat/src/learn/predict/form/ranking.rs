@@ -56,7 +56,7 @@ impl Ranking {
             return Err(Error::OverBudget {
                 needs: format!("sums over all sets of {items} items"),
                 budget: format!(
-                    "{MOST_ITEMS} items; sampled gradients would work, and plackett-luce has no limit"
+                    "{MOST_ITEMS} items; sampled gradients would work, and plackett-luce takes any number of items"
                 ),
                 fitting: Vec::new(),
             });

@@ -5,10 +5,11 @@
 //! f(S) = Σ_{i ∈ S} f(S∖i)·e^{u_i}/Σ_{j ∉ S∖i} e^{u_j}. Items without a condition are left out, which is exact for
 //! this model. Time 2ⁿ·n per row for the n items of conditions.
 //!
-//! Beyond exact sums, P(E) is the share of samples that satisfy E, with an interval if the samples are exact. The
-//! probability of a partial ranking of many items is that of its order of pairs.
+//! Beyond exact sums, P(E) is the share of samples that satisfy E, with an interval if the samples are exact. Those of
+//! Plackett–Luce and Mallows always are. The probability of a partial ranking of many items is that of its order of
+//! pairs.
 
-use super::row::{Row, approximate};
+use super::row::{self, Row, approximate};
 use super::{Guaranteed, Predictor};
 use crate::answer::Guarantee;
 use crate::error::{Error, Result};
@@ -17,9 +18,10 @@ use crate::learn::predict::form::MOST_ITEMS;
 use crate::learn::predict::{Form, Inputs};
 use crate::method::space::Oracle;
 use crate::method::space::perfect::Draws;
-use crate::model::space::{Condition, Event, SpaceModel, Structures};
+use crate::model::space::{Condition, Event, Permutations, SpaceModel, Structures};
 use crate::numeric::log_sum_exp;
 use crate::query::LogPartition;
+use crate::random::Streams;
 use crate::run::Run;
 
 impl Predictor {
@@ -70,11 +72,13 @@ impl Predictor {
     }
 
     /// ln P of an event for every row: that the structure satisfies all conditions, such as a partial order that
-    /// orders some pairs of items, or a subtree that is contained. Numbers are those of [`Predictor::names`].
+    /// orders some pairs of items, or a subtree that is contained. Numbers are those of [`Predictor::names`]. Where
+    /// exact sums are out of reach, the probability is a share of samples and has an interval: under Plackett–Luce for
+    /// conditions on more than 16 items, under Mallows for more than 16 items.
     ///
     /// # Errors
-    /// If a condition does not apply to the space, exact sums with conditions are out of reach where those without
-    /// are exact, the inputs have another width, or the budget is exceeded.
+    /// If a condition does not apply to the space, exact sums with conditions are out of reach for sets or partitions
+    /// where those without are exact, the inputs have another width, or the budget is exceeded.
     pub fn event_log_probabilities(
         &self,
         inputs: &Inputs,
@@ -86,16 +90,24 @@ impl Predictor {
             let message = "a function is no condition of a predictor; expected events and sizes";
             return Err(Error::argument("condition", message));
         }
-        if let Form::PlackettLuce { items } = self.form {
-            let order = Order::new(conditions, items)?;
-            return self.each_block(inputs, run, &clock, |block, _| {
-                let lanes = block.rows.len();
-                let one = |lane: usize| {
-                    let own: Vec<f64> = block.scores.iter().skip(lane).step_by(lanes).copied().collect();
-                    Guaranteed { value: order.log_probability(&own), guarantee: Guarantee::Exact }
+        match self.form {
+            Form::PlackettLuce { items } => {
+                let Some(order) = Order::new(conditions, items)? else {
+                    return self.sampled_events(inputs, conditions, row::FAILURE, run);
                 };
-                Ok((0..lanes).map(one).collect())
-            });
+                return self.each_block(inputs, run, &clock, |block, _| {
+                    let lanes = block.rows.len();
+                    let one = |lane: usize| {
+                        let own: Vec<f64> = block.scores.iter().skip(lane).step_by(lanes).copied().collect();
+                        Guaranteed { value: order.log_probability(&own), guarantee: Guarantee::Exact }
+                    };
+                    Ok((0..lanes).map(one).collect())
+                });
+            }
+            Form::Mallows { items } if items > MOST_ITEMS => {
+                return self.sampled_events(inputs, conditions, row::FAILURE, run);
+            }
+            _ => {}
         }
         let conditions = conditions.iter().map(|condition| shifted(condition, self.form.hidden()));
         let conditions: Vec<Condition> = conditions.collect();
@@ -113,19 +125,61 @@ impl Predictor {
             log_probability(&self.row(row, model, run, &clock), &conditions)
         })
     }
+
+    /// The same for families of orders whose samples are exact and fast: the share of samples that satisfy all
+    /// conditions, where the guarantee of each row fails with this probability. Sums that are fast enough after all
+    /// come first.
+    pub(super) fn sampled_events(
+        &self,
+        inputs: &Inputs,
+        conditions: &[Condition],
+        failure: f64,
+        run: &Run,
+    ) -> Result<Vec<Guaranteed<f64>>> {
+        let clock = run.start("event");
+        let space = Structures::from(Permutations::new(self.form.width())?);
+        let streams = Streams::new(run.seed(), "predictor events");
+        self.each_block(inputs, run, &clock, |block, work| {
+            let lanes = block.rows.len();
+            let one = |(lane, row): (usize, usize)| {
+                if let Form::Mallows { items } = self.form {
+                    let model = self.space_model(&block, lane)?;
+                    let some = model.restrict(conditions.iter().cloned())?;
+                    if items > MOST_ITEMS
+                        && let Some(found) = exact(&self.row(row, &model, run, &clock), &some)?
+                    {
+                        return Ok(found);
+                    }
+                }
+                let mut random = streams.block(row as u64);
+                self.share(block.scores, (lane, lanes), work, (failure, &mut random), &clock, &|order| {
+                    let mut all = conditions.iter().map(|condition| condition.holds(&space, order));
+                    all.try_fold(true, |all, own| own.map(|own| all && own))
+                })
+            };
+            block.rows.clone().enumerate().map(one).collect()
+        })
+    }
 }
 
 /// ln P of conditions for one row: exact if the sums are fast enough, otherwise from samples.
 fn log_probability(row: &Row<'_>, conditions: &[Condition]) -> Result<Guaranteed<f64>> {
     let some = row.model.restrict(conditions.iter().cloned())?;
-    let part = Row { model: &some, ..*row };
-    match (row.exact_log_partition()?, possible(part.exact_log_partition())?) {
-        (_, None) => Ok(Guaranteed { value: f64::NEG_INFINITY, guarantee: Guarantee::Exact }),
-        (Some(all), Some(Some(own))) => {
-            Ok(Guaranteed { value: (own - all).min(0.0), guarantee: Guarantee::Exact })
-        }
-        _ => sampled(row, &some),
+    match exact(row, &some)? {
+        Some(found) => Ok(found),
+        None => sampled(row, &some),
     }
+}
+
+/// ln P of the conditions of a restricted model, if the sums are fast enough.
+fn exact(row: &Row<'_>, some: &SpaceModel) -> Result<Option<Guaranteed<f64>>> {
+    let part = Row { model: some, ..*row };
+    let value = match (row.exact_log_partition()?, possible(part.exact_log_partition())?) {
+        (_, None) => f64::NEG_INFINITY,
+        (Some(all), Some(Some(own))) => (own - all).min(0.0),
+        _ => return Ok(None),
+    };
+    Ok(Some(Guaranteed { value, guarantee: Guarantee::Exact }))
 }
 
 /// ln p of a partial ranking: of all orders that extend it.
@@ -237,7 +291,8 @@ struct Order {
 }
 
 impl Order {
-    fn new(conditions: &[Condition], n: usize) -> Result<Self> {
+    /// None if there are too many items for exact sums.
+    fn new(conditions: &[Condition], n: usize) -> Result<Option<Self>> {
         let fail = |message: String| Err(Error::argument("condition", message));
         let mut pairs = Vec::with_capacity(conditions.len());
         for condition in conditions {
@@ -258,18 +313,14 @@ impl Order {
         items.sort_unstable();
         items.dedup();
         if items.len() > MOST_ITEMS {
-            return Err(Error::OverBudget {
-                needs: format!("the probability of conditions on {} items", items.len()),
-                budget: format!("{MOST_ITEMS} items"),
-                fitting: Vec::new(),
-            });
+            return Ok(None);
         }
         let mut before = vec![0; items.len()];
         for (i, j) in pairs {
             let place = |item: usize| items.partition_point(|&other| other < item);
             before[place(j)] |= 1 << place(i);
         }
-        Ok(Order { items, before })
+        Ok(Some(Order { items, before }))
     }
 
     /// ln of the sum over the orders of the items that satisfy the conditions.

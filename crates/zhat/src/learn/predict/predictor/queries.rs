@@ -254,22 +254,44 @@ impl Predictor {
         (failure, random): (f64, &mut Stream),
         clock: &Clock<'_>,
     ) -> Result<Guaranteed<f64>> {
-        let family = &self.compiled.family;
         if event::partial_order(ranks).is_empty() {
             return Ok(Guaranteed { value: 0.0, guarantee: Guarantee::Exact });
         }
-        let mut log_z = vec![0.0; lanes];
-        family.upward(scores, lanes, Mode::Sum, work, &mut log_z);
         if let Some(order) = Ranks::order(ranks) {
+            let (family, mut log_z) = (&self.compiled.family, vec![0.0; lanes]);
+            family.upward(scores, lanes, Mode::Sum, work, &mut log_z);
             let value = family.score(scores, (lane, lanes), &order) - log_z[lane];
             return Ok(Guaranteed { value, guarantee: Guarantee::Exact });
         }
-        let mut hits = 0;
+        self.share(scores, (lane, lanes), work, (failure, random), clock, &|order| {
+            Ok(event::extends(order, ranks))
+        })
+    }
+
+    /// ln of the share of samples of a row that satisfy a condition, for a family whose samples are exact and fast.
+    pub(super) fn share(
+        &self,
+        scores: &[f64],
+        (lane, lanes): (usize, usize),
+        work: &mut Work,
+        (failure, random): (f64, &mut Stream),
+        clock: &Clock<'_>,
+        holds: &dyn Fn(&[u32]) -> Result<bool>,
+    ) -> Result<Guaranteed<f64>> {
+        let family = &self.compiled.family;
+        family.upward(scores, lanes, Mode::Sum, work, &mut vec![0.0; lanes]);
+        let (mut hits, mut failed) = (0, None);
         let many = (row::SAMPLES, random);
-        let draws = family.draw(scores, (lane, lanes), work, many, clock, &mut |order| {
-            hits += usize::from(event::extends(order, ranks));
+        let draws = family.draw(scores, (lane, lanes), work, many, clock, &mut |structure| match holds(
+            structure,
+        ) {
+            Ok(hit) => hits += usize::from(hit),
+            Err(error) => failed = Some(error),
         })?;
-        Ok(event::log_share(hits, row::SAMPLES, draws, failure))
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(event::log_share(hits, row::SAMPLES, draws, failure)),
+        }
     }
 
     /// Whether probabilities and predictions are exact. Otherwise exact sums are out of reach, and every prediction

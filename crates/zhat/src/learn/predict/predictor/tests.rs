@@ -5,7 +5,7 @@ use crate::learn::predict::data::{Cells, InputColumn};
 use crate::learn::predict::file::{parse_predictor, write_predictor};
 use crate::learn::predict::form::tests::{forms, score, structures};
 use crate::learn::predict::{Blocks, Encoding, Ranks, Scaling, Sets, area, evaluate, kendall, reliability};
-use crate::model::space::Condition;
+use crate::model::space::{Condition, Event};
 use crate::random::{Stream, Streams};
 
 const ROWS: usize = 70;
@@ -339,6 +339,80 @@ fn probabilities_of_events_beyond_exact_sums_have_intervals() {
             _ => panic!("{own:?}"),
         }
     }
+}
+
+/// The path of conditions on many items, on few: shares of samples against enumeration. Each of 60 intervals fails
+/// with probability 1e-8, all together with less than 1e-6.
+#[test]
+fn sampled_probabilities_of_events_cover_the_exact_ones() {
+    let run = Run::default().with_seed(21);
+    for form in [Form::PlackettLuce { items: 5 }, Form::Mallows { items: 5 }] {
+        let (made, inputs, scores) = predictor(&form, 41);
+        let rows = [0, 5, 11, 17, 23, 29];
+        let some = inputs.select(&rows);
+        for text in ["n1>n0", "n0>n3, n2>n1", "n3>n1>n0>n4", "not n0>n1,n2>n1", "n0>n1,n1>n0"] {
+            let conditions = made.event(text).unwrap();
+            let holds = |y: &[u32]| {
+                conditions.iter().all(|condition| match condition {
+                    Condition::Is(Event::Before(i, j)) => place(y, *i) < place(y, *j),
+                    Condition::Not(Event::Before(i, j)) => place(y, *i) > place(y, *j),
+                    _ => unreachable!(),
+                })
+            };
+            let found = made.sampled_events(&some, &conditions, 1e-8, &run).unwrap();
+            let exact = made.event_log_probabilities(&some, &conditions, &run).unwrap();
+            for ((row, own), exact) in rows.iter().zip(&found).zip(&exact) {
+                let law = law(&form, &scores[*row]);
+                let want: f64 = law.iter().filter(|(y, _)| holds(y)).map(|(_, p)| p).sum();
+                let Guarantee::Bounds { low, high, confidence } = own.guarantee else { panic!("{own:?}") };
+                assert!(confidence == 1.0 - 1e-8 && low <= own.value && own.value <= high, "{text}: {own:?}");
+                assert!(low <= want.ln() && want.ln() <= high, "{form:?} {text}: {own:?} {want}");
+                assert!(high.exp() - low.exp() < 0.11, "{own:?}");
+                assert!(exact.guarantee == Guarantee::Exact && (exact.value.exp() - want).abs() < 1e-12);
+            }
+        }
+    }
+}
+
+/// Conditions on more items than exact sums reach, whose probabilities are known. Each of 4 intervals fails with
+/// probability 1e-7.
+#[test]
+fn events_of_many_items_are_answered() {
+    let run = Run::default().with_seed(22);
+    let examples = examples();
+    let how = Encoding { scaling: Scaling::None, fourier: None };
+    let encoder = Encoder::fit(&examples, &how).unwrap();
+    let made = |form: Form, constants: &[f64], more: &[f64]| {
+        // The scores are the constants, whatever the inputs are.
+        let n = constants.len();
+        let parameters: Vec<f64> =
+            vec![0.0; 2 * n].into_iter().chain(constants.iter().chain(more).copied()).collect();
+        let names = (0..n).map(|i| format!("n{i}")).collect();
+        Predictor::new(form, names, encoder.clone(), parameters, Training::default()).unwrap()
+    };
+    let check = |made: &Predictor, text: &str, want: f64| {
+        let inputs = made.inputs(&examples, &run).unwrap().select(&[0, 1]);
+        let conditions = made.event(text).unwrap();
+        let found = made.sampled_events(&inputs, &conditions, 1e-7, &run).unwrap();
+        let asked = made.event_log_probabilities(&inputs, &conditions, &run).unwrap();
+        for (own, asked) in found.iter().zip(&asked) {
+            let Guarantee::Bounds { low, high, .. } = own.guarantee else { panic!("{text}: {own:?}") };
+            assert!(low <= want.ln() && want.ln() <= high, "{text}: {own:?} {want}");
+            let Guarantee::Bounds { low, high, confidence } = asked.guarantee else { panic!("{asked:?}") };
+            assert_eq!((confidence, asked.value), (0.99, own.value));
+            assert!(low < asked.value && asked.value < high && high.exp() - low.exp() < 0.06, "{asked:?}");
+        }
+    };
+    // n0 is the first of 18 items.
+    let scores: Vec<f64> = (0..20).map(|i| if i == 0 { 2.0 } else { 0.1 * f64::from(i % 3) }).collect();
+    let first = (1..18).map(|i| format!("n0>n{i}")).collect::<Vec<_>>().join(",");
+    let total: f64 = scores[..18].iter().map(|u| u.exp()).sum();
+    check(&made(Form::PlackettLuce { items: 20 }, &scores, &[]), &first, scores[0].exp() / total);
+    // Neighbours in the centre.
+    let (spread, n) = (0.3, 60);
+    let centre: Vec<f64> = (0..n).map(|i| -f64::from(i)).collect();
+    let h = |k: f64| k / -(-k * spread).exp_m1();
+    check(&made(Form::Mallows { items: 60 }, &centre, &[spread]), "n7>n8", h(2.0) - h(1.0));
 }
 
 /// Random ranks of some items, with ties and items without a rank; at least two differ.

@@ -121,6 +121,40 @@ fn gradients_agree_with_differences_and_do_not_depend_on_threads() {
     }
 }
 
+/// Scores that nearly cancel, in two orders of their terms: the gradients differ by less than their allowances, which
+/// grow with the parameters.
+#[test]
+fn the_allowance_for_rounding_covers_scores_that_cancel() {
+    let mut random = Streams::new(31, "objective").block(0);
+    let form = Form::Labels { labels: 3, pairs: vec![], pairs_by_input: false };
+    let (_, targets) = problem(&form, 50, 1, false, &mut random);
+    let numbers: Vec<f64> = (0..100).map(|_| random.normal()).collect();
+    let compiled = form.compile().unwrap();
+    let gradient = |order: [usize; 3]| {
+        // The columns x, x and z with the weights 1e8, −1e8 and 1.
+        let row = |pair: &[f64]| order.map(|at| [pair[0], pair[0], pair[1]][at]);
+        let cells: Vec<f64> = numbers.chunks_exact(2).flat_map(row).collect();
+        let inputs = Inputs::dense(3, &cells).unwrap();
+        let objective = Objective::new(&compiled, &inputs, &targets, 0.01);
+        let weights = order.map(|at| [1e8, -1e8, 1.0][at]).into_iter().chain([0.5]);
+        let point: Vec<f64> = weights.flat_map(|weight| [weight, 0.7 * weight, -0.3 * weight]).collect();
+        let mut gradient = vec![0.0; point.len()];
+        let run = Run::default().with_threads(1);
+        run.install(|| objective.evaluate(&point, &mut gradient, &run.start("test"))).unwrap();
+        let allowance = (4.0 * 0.01 * objective.gap(&vec![0.0; point.len()], &point, 0.0)).sqrt();
+        let mut sorted = vec![0.0; point.len()];
+        for (place, at) in order.into_iter().chain([3]).enumerate() {
+            sorted[3 * at..3 * at + 3].copy_from_slice(&gradient[3 * place..3 * place + 3]);
+        }
+        (sorted, allowance)
+    };
+    let ((one, first), (two, second)) = (gradient([0, 1, 2]), gradient([0, 2, 1]));
+    let differences: Vec<f64> = one.iter().zip(&two).map(|(a, b)| a - b).collect();
+    let norm = differences.iter().map(|x| x * x).sum::<f64>().sqrt();
+    assert!(norm > 1e-11, "{norm}");
+    assert!(norm <= first + second, "{norm} {first} {second}");
+}
+
 fn whole(
     form: &Form,
     data: &(Inputs, Targets),

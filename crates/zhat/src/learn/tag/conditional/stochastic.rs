@@ -100,7 +100,9 @@ pub fn train_file(
     let collisions = examples.collisions();
     let Examples { names, template, words, .. } = examples;
     let penalties = (how.l1, how.l2);
-    let training = Training { sentences, tokens, collisions, penalties, ..Training::default() };
+    let (learning, seed) = (Some(*how), Some(run.seed()));
+    let training =
+        Training { sentences, tokens, collisions, penalties, learning, seed, ..Training::default() };
     let mut tagger =
         Tagger::from_parts(tags, names, design, template, Vec::new(), training).with_words(words);
     let (now, objective) =

@@ -287,6 +287,12 @@ pub struct Training {
     pub collisions: usize,
     /// λ₁ and λ₂.
     pub penalties: (f64, f64),
+    /// The options; `None` for a file of an earlier version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Learning>,
+    /// The seed of its random numbers, as above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 /// Makes validation data for a tagger, which numbers their attributes.
@@ -344,6 +350,8 @@ pub fn train(
         tokens: numbered.tokens(),
         collisions,
         penalties: (how.l1, how.l2),
+        learning: Some(*how),
+        seed: Some(run.seed()),
         ..Training::default()
     };
     let mut tagger =

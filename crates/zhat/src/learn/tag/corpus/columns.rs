@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{Bytes, Corpus, Place, ReadOptions};
 use crate::error::{Error, Result};
+use crate::units;
 
 /// The columns of CoNLL-U.
 const NAMES: [&str; 10] = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"];
@@ -143,8 +144,8 @@ fn plain_lines(
         if all.len() != expected {
             let token = &line[all.first().cloned().unwrap_or(0..0)];
             let message = format!(
-                "token `{token}`: {} columns, but line {first} has {expected}; every token needs the same number",
-                all.len()
+                "token `{token}`: {}, but line {first} has {expected}; every token needs the same number",
+                units::count(all.len(), "column")
             );
             return Err(corpus.error(number, message));
         }
@@ -170,9 +171,9 @@ fn plain_lines(
             };
             if value == word {
                 let message = format!(
-                    "token `{}`: the column of its word is the column of its tag; the line has {} columns",
+                    "token `{}`: the column of its word is the column of its tag; the line has {}",
                     &line[word],
-                    all.len()
+                    units::count(all.len(), "column")
                 );
                 return Err(corpus.error(number, message));
             }

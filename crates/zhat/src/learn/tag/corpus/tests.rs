@@ -123,7 +123,7 @@ fn errors_name_line_and_token() {
     for (_, format) in all() {
         fails("", options(format), if format == Format::Csv { "no column" } else { "no token was found" });
     }
-    fails("a B\nc\n", options(Format::Columns), "file: line 2: token `c`: 1 columns, but line 1 has 2");
+    fails("a B\nc\n", options(Format::Columns), "file: line 2: token `c`: 1 column, but line 1 has 2");
     fails("a B\n", options(Format::Columns).column(Some("3".into())), "line 1: there is no column 3 of tags");
     fails("a B\n", options(Format::Columns).column(Some("0".into())), "column: expected the number");
     fails("a\nb\n", options(Format::Columns), "token `a`: the column of its word is the column of its tag");

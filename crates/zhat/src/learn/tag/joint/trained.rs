@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bound, JointTagger, Moments};
+use super::{Bound, JointTagger, Moments, Training};
 use crate::error::{Error, Result};
 use crate::run::Run;
 
@@ -28,6 +28,12 @@ pub struct Trained {
     /// Certified lower bounds on the log-likelihood of the tags and words of the training corpus, in nats per token,
     /// by each bound on log Z that applies.
     pub log_likelihoods: Vec<(Bound, f64)>,
+    /// The options; `None` for a file of an earlier version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Training>,
+    /// The seed of its random numbers, as above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 impl Trained {

@@ -295,6 +295,8 @@ pub fn train(
         converged: now.progress.iteration < how.iterations && done(&now),
         valid: now.best.as_ref().map(|_| (now.progress.best, now.best_value)),
         log_likelihoods: Vec::new(),
+        learning: Some(how.clone()),
+        seed: Some(run.seed()),
     };
     let mut point = now.best.take().unwrap_or_else(|| objective.parameters(now.search.point()));
     let duals = point.split_off(layout.bias);

@@ -103,7 +103,9 @@ fn divergence<F: Passes>(
     let bytes = InsideOutside::bytes_of_two(p, q, true, run);
     let mut found = answer_within(p, bytes, run, |clock| {
         let (p, q) = of_one_form(p, q, clock)?;
-        divergences(&p, &q, kl, clock)
+        let values = divergences(&p, &q, kl, clock)?;
+        // A divergence is −∞ only if p has no tree.
+        Ok((values.clone(), values))
     })?;
     found.diagnostics.rounding =
         4.0 * (found.diagnostics.rounding + rounding(q)) * (1.0 + p.magnitude() + q.magnitude());
@@ -154,12 +156,13 @@ impl<F: Passes> Expectation<Hypertree<F>> for InsideOutside {
     }
 }
 
-/// E[score of another model]; −∞ if it forbids a tree of the model, or there is no tree.
+/// E[score of another model], which is −∞ if it forbids a tree of the model, or there is no tree; and log Z of the
+/// model.
 pub fn expectations<F: Passes>(
     model: &Hypertree<F>,
     scores: &Hypertree<F>,
     clock: &Clock<'_>,
-) -> Result<Vec<f64>> {
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let solutions = solve(model, &[(1.0, scores)], Purpose::Sums, None, clock)?;
     let log_z = some_partition(&solutions, model)?;
     let means = solutions.means(model.batch());
@@ -167,7 +170,7 @@ pub fn expectations<F: Passes>(
     let forbidden = forbidden(model, scores, clock)?;
     let none = f64::NEG_INFINITY;
     let of = |b: usize| if log_z[b] == none || forbidden[b] { none } else { means[b] };
-    Ok((0..model.batch()).map(of).collect())
+    Ok(((0..model.batch()).map(of).collect(), log_z))
 }
 
 /// Whether q has weight zero for something that some tree of p uses, for each sentence.

@@ -77,8 +77,20 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
             Query::KBest(k) => squares * n.min(k as f64) * s * s * 4e-9 + k as f64 * words * 2e-7,
             _ => 0.0,
         };
+        // A search looks at every span and symbol for its bounds, and then at some candidates: at most `steps` times
+        // the symbols, and not many more than may be open. It ends with the time budget.
+        let search = match form {
+            Form::Rank(r) if searched => {
+                let bounds = PER_LISTED * r * (squares * (n + 2.0 * s) + cubes);
+                let candidates = PER_EXP * r * batch * memory::candidates(model, self.steps);
+                let most = run.time().map_or(f64::INFINITY, |time| SEARCH_SHARE * time.as_secs_f64());
+                ((bounds + candidates) / threads.min(batch)).min(most)
+            }
+            _ => 0.0,
+        };
         let chart = squares * row;
-        let seconds = PER_CALL * batch
+        let seconds = search
+            + PER_CALL * batch
             + (passes * (per_product * products + per_term * terms) + states) / threads
             + PER_EXP * (weights + words * p + chart * 3.0);
         // The gradient as a result.
@@ -184,6 +196,9 @@ impl InsideOutside {
             + SLACK
     }
 }
+
+/// The largest part of the time budget that is forecast for a search, which ends with it.
+const SEARCH_SHARE: f64 = 0.5;
 
 /// Bytes of small allocations.
 const SLACK: f64 = 98304.0;

@@ -339,6 +339,15 @@ pub fn table<F: Real>(model: &Hypertree<F>, form: Form) -> f64 {
     8.0 * Sizes::new(model, form, 0.0, 1).rules()
 }
 
+/// The largest number of candidates of a search for the best tree, by at most `steps` steps.
+pub fn candidates<F: Real>(model: &Hypertree<F>, steps: usize) -> f64 {
+    let Symbols { all, heads, .. } = model.symbols();
+    let (all, heads) = (all as f64, heads as f64);
+    let longest = model.lengths().iter().copied().max().unwrap_or(0) as f64;
+    let parts = longest * (longest + 1.0) / 2.0;
+    (steps as f64 * (all + 1.0)).min(PENDING as f64).min(parts * heads * longest * all * all)
+}
+
 /// The bytes of the search for the best tree with low-rank rules, by at most `steps` steps, of the sentences that are
 /// searched at once: bounds, factors, candidates and the best trees of parts.
 pub fn searched<F: Real>(model: &Hypertree<F>, steps: usize, threads: usize) -> f64 {
@@ -349,9 +358,8 @@ pub fn searched<F: Real>(model: &Hypertree<F>, steps: usize, threads: usize) -> 
     let longest = model.lengths().iter().copied().max().unwrap_or(0) as f64;
     let parts = longest * (longest + 1.0) / 2.0;
     let bounds = parts * (8.0 * all + 16.0 * rank + 256.0) + 8.0 * rank * (2.0 * heads + 2.0 * all);
-    let steps = steps as f64;
-    let candidates = (steps * (all + 1.0)).min(PENDING as f64).min(parts * heads * longest * all * all);
-    let trees = (parts * heads).min(steps);
+    let candidates = candidates(model, steps);
+    let trees = (parts * heads).min(steps as f64);
     (threads as f64).min(model.batch() as f64) * (bounds + PER_CANDIDATE * candidates + PER_TREE * trees)
 }
 

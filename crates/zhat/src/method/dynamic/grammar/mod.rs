@@ -84,8 +84,8 @@ pub(crate) const NAME: &str = "inside-outside";
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TreeChoice {
-    /// The tree of largest weight. With low-rank rules it is searched for; if the search does not end, the
-    /// tree of the best derivation is returned with a bound.
+    /// The tree of largest weight. With low-rank rules it is searched for; if the search does not end within its
+    /// steps or the time budget, the tree of the best derivation is returned with a bound.
     #[default]
     Best,
     /// With low-rank rules, the tree of the best derivation, in which every rule uses one of its R terms.
@@ -139,13 +139,14 @@ fn rounding<F: Real>(model: &Hypertree<F>) -> f64 {
         + f64::EPSILON * 4.0 * model.magnitude()
 }
 
-/// Requests memory, runs `work` in the threads of the run and wraps the result.
+/// Requests memory, runs `work` in the threads of the run and wraps the result. `work` returns the value and one
+/// number per sentence, which is −∞ if the sentence has no tree: the diagnostics then describe why.
 fn answer<F: Passes, T: Send>(
     method: &InsideOutside,
     model: &Hypertree<F>,
     query: Query,
     run: &Run,
-    work: impl FnOnce(&Clock<'_>) -> Result<T> + Send,
+    work: impl FnOnce(&Clock<'_>) -> Result<(T, Vec<f64>)> + Send,
 ) -> Result<Answer<T>> {
     answer_within(model, method.forecast(model, query, run).bytes, run, work)
 }
@@ -155,13 +156,16 @@ fn answer_within<F: Passes, T: Send>(
     model: &Hypertree<F>,
     bytes: f64,
     run: &Run,
-    work: impl FnOnce(&Clock<'_>) -> Result<T> + Send,
+    work: impl FnOnce(&Clock<'_>) -> Result<(T, Vec<f64>)> + Send,
 ) -> Result<Answer<T>> {
     let clock = run.start(NAME);
     run.require_memory(NAME, bytes)?;
-    let value =
+    let (value, log_partition) =
         run.install(|| work(&clock)).map_err(|error| no_parse::described(error, model, run, &clock))?;
     let mut diagnostics = Diagnostics::new(NAME).note("precision", F::NAME).note("forecast_bytes", bytes);
+    if let Some(warning) = no_parse::warning(model, &log_partition, run, &clock) {
+        diagnostics = diagnostics.note("warning", warning);
+    }
     diagnostics.rounding = rounding(model);
     diagnostics.seconds = clock.seconds();
     Ok(Answer::exact(value, diagnostics))
@@ -176,19 +180,11 @@ fn some_partition<F: Real>(solutions: &Solutions<F>, model: &Hypertree<F>) -> Re
 
 impl<F: Passes> LogPartition<Hypertree<F>> for InsideOutside {
     fn log_partition(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        let found = answer(self, model, Query::LogPartition, run, |clock| {
+        answer(self, model, Query::LogPartition, run, |clock| {
             let solutions = solve(model, &[], Purpose::Sums, None, clock)?;
             let values = some_partition(&solutions, model)?;
-            drop(solutions);
-            let warning = no_parse::warning(model, &values, run, clock);
-            Ok((values, warning))
-        })?;
-        let warning = found.value.1.clone();
-        let mut found = found.map(|(values, _)| values);
-        if let Some(warning) = warning {
-            found.diagnostics = found.diagnostics.note("warning", warning);
-        }
-        Ok(found)
+            Ok((values.clone(), values))
+        })
     }
 }
 
@@ -196,10 +192,10 @@ impl<F: Passes> Marginals<Hypertree<F>> for InsideOutside {
     fn marginals(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<SpanMarginals<F>>> {
         answer(self, model, Query::Marginals, run, |clock| {
             let solutions = solve(model, &[], Purpose::Symbols, None, clock)?;
-            some_partition(&solutions, model)?;
+            let log_z = some_partition(&solutions, model)?;
             let (words, all) = (model.positions(), model.symbols().all);
             let shape = [model.batch(), words, words, all];
-            Ok(SpanMarginals { shape, values: solutions.nodes(model, clock)? })
+            Ok((SpanMarginals { shape, values: solutions.nodes(model, clock)? }, log_z))
         })
     }
 }
@@ -209,8 +205,8 @@ impl<F: Passes> FactorMarginals<Hypertree<F>> for InsideOutside {
         answer(self, model, Query::FactorMarginals, run, |clock| {
             let ones = vec![1.0; model.batch()];
             let solutions = solve(model, &[], Purpose::Sums, Some(&ones), clock)?;
-            some_partition(&solutions, model)?;
-            solutions.gradient(model, model, &ones, clock)
+            let log_z = some_partition(&solutions, model)?;
+            Ok((solutions.gradient(model, model, &ones, clock)?, log_z))
         })
     }
 }
@@ -220,7 +216,8 @@ impl<F: Passes> Entropy<Hypertree<F>> for InsideOutside {
         let mut found = answer(self, model, Query::Entropy, run, |clock| {
             let model = divergence::additive(model, clock)?;
             let solutions = solve(&model, &[(1.0, &model)], Purpose::Sums, None, clock)?;
-            divergence::entropies(&solutions, &model)
+            let values = divergence::entropies(&solutions, &model)?;
+            Ok((values.clone(), values))
         })?;
         found.diagnostics.rounding *= 4.0 * (1.0 + model.magnitude());
         Ok(found)

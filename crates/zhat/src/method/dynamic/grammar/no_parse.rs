@@ -4,6 +4,7 @@ use super::pass::Pass;
 use super::solve::{Passes, best_of};
 use super::{InsideOutside, NAME, TreeChoice};
 use crate::error::{Error, Result};
+use crate::method::dynamic::randomized::missed_warning;
 use crate::model::Hypertree;
 use crate::numeric::Real;
 use crate::query::{Forecasts, Query};
@@ -35,6 +36,21 @@ pub fn warning<F: Passes>(
 ) -> Option<String> {
     let none: Vec<usize> = (0..model.batch()).filter(|&b| log_partition[b] == f64::NEG_INFINITY).collect();
     (!none.is_empty()).then(|| describe(model, &none, run, clock))
+}
+
+/// A warning about the sentences whose estimate of Z is 0. If all symbols were kept, they have no tree.
+pub fn warning_of_estimates<F: Passes>(
+    model: &Hypertree<F>,
+    log_partition: &[f64],
+    all_kept: bool,
+    run: &Run,
+    clock: &Clock<'_>,
+) -> Option<String> {
+    if all_kept {
+        return warning(model, log_partition, run, clock);
+    }
+    let missed: Vec<usize> = (0..model.batch()).filter(|&b| log_partition[b] == f64::NEG_INFINITY).collect();
+    missed_warning(&missed, model.batch(), ("trees", "sentence", "symbols"))
 }
 
 fn describe<F: Passes>(model: &Hypertree<F>, none: &[usize], run: &Run, clock: &Clock<'_>) -> String {

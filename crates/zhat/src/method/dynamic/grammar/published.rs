@@ -20,13 +20,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::choices::{Choices, Kept};
+use super::no_parse;
 use super::pass::Purpose;
 use super::proposals::{self, Stored};
 use super::randomized::{RandomizedInside, SpanProposal};
 use super::shared::Shared;
 use super::solve::{Passes, solve_chosen};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::method::dynamic::randomized::{Chosen, Selection, States};
 use crate::model::{Hypertree, Rule, Rules, Spans, Symbols, UnaryRule, Values};
 use crate::numeric::{self, Real};
@@ -226,12 +227,15 @@ impl<F: Passes> LogPartition<Hypertree<F>> for PublishedInside {
         };
         let value: Vec<f64> = (0..model.batch()).map(mean).collect();
         if count >= most && value.iter().all(|&log_z| log_z == f64::NEG_INFINITY) {
-            return Err(Error::ZeroPartition);
+            return Err(no_parse::error(model, run, &clock));
         }
         let mut diagnostics = Diagnostics::new(NAME)
             .note("states", count)
             .note("replicates", self.replicates)
             .note("precision", F::NAME);
+        if let Some(warning) = no_parse::warning_of_estimates(model, &value, count >= most, run, &clock) {
+            diagnostics = diagnostics.note("warning", warning);
+        }
         diagnostics.rounding = 2.0 * super::rounding(model);
         diagnostics.seconds = clock.seconds();
         Ok(Answer { value, guarantee: Guarantee::Heuristic { reason: REASON.into() }, diagnostics })

@@ -38,6 +38,7 @@ use super::counts::add_scaled;
 use super::derive::AtRandom;
 use super::divergence::{additive, to_form};
 use super::kept;
+use super::no_parse;
 use super::pass::Purpose;
 use super::proposals::{self, Stored};
 use super::shared::Shared;
@@ -329,16 +330,18 @@ impl RandomizedInside {
         self.check()?;
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, query, run).bytes)?;
+        let most = model.symbols().heads.max(model.symbols().tags);
         let purpose = match query {
             Query::LogPartition => None,
             Query::FactorMarginals | Query::Entropy => Some(Purpose::Sums),
             _ => Some(Purpose::Symbols),
         };
-        let (value, guarantees, count) = run.install(|| {
+        let (value, guarantees, (log_z, count)) = run.install(|| {
             let found = self.estimates(model, direction, purpose, run, &clock)?;
-            let missed = (0..model.batch()).all(|b| found.log_partition(b) == f64::NEG_INFINITY);
-            if missed && found.count >= model.symbols().heads.max(model.symbols().tags) {
-                return Err(super::no_parse::error(model, run, &clock));
+            let log_z: Vec<f64> = (0..model.batch()).map(|b| found.log_partition(b)).collect();
+            let missed = log_z.iter().all(|log_z| *log_z == f64::NEG_INFINITY);
+            if missed && found.count >= most {
+                return Err(no_parse::error(model, run, &clock));
             }
             let zero_is_a_value = matches!(query, Query::LogPartition | Query::Sample(_));
             if missed && !zero_is_a_value {
@@ -349,7 +352,7 @@ impl RandomizedInside {
             let rounding = super::rounding(model);
             let one = |b: usize| unbiased(&found.of(b), self.confidence, rounding).1;
             let guarantees: Vec<Guarantee> = (0..model.batch()).map(one).collect();
-            Ok((finish(&found, &clock)?, guarantees, found.count))
+            Ok((finish(&found, &clock)?, guarantees, (log_z, found.count)))
         })?;
         let guarantee = match (self.selection.is_unbiased(), query) {
             (false, _) => Guarantee::Heuristic {
@@ -366,6 +369,9 @@ impl RandomizedInside {
             .note("states", count)
             .note("replicates", self.replicate_count())
             .note("precision", F::NAME);
+        if let Some(warning) = no_parse::warning_of_estimates(model, &log_z, count >= most, run, &clock) {
+            diagnostics = diagnostics.note("warning", warning);
+        }
         diagnostics.rounding = super::rounding(model);
         diagnostics.seconds = clock.seconds();
         Ok(Answer { value, guarantee, diagnostics })

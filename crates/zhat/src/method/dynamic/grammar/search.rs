@@ -14,7 +14,6 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::source::Scores;
-use crate::error::Result;
 use crate::model::{Hypertree, Symbols};
 use crate::numeric::{Matrix, Real, log_sum_exp, multiply};
 use crate::query::tree::Constituent;
@@ -26,6 +25,8 @@ pub struct Found {
     pub best: Option<Vec<Constituent>>,
     /// An upper bound on the score of every tree.
     pub bound: f64,
+    /// Whether the search was given up because the run has to stop.
+    pub stopped: bool,
 }
 
 /// A set of ways to divide a span, by what is chosen already.
@@ -84,6 +85,8 @@ struct Search<'a, F: Real> {
     most: usize,
     /// Candidates in the queues of all spans that are being searched.
     pending: usize,
+    /// Whether the search was given up because the run has to stop.
+    stopped: bool,
 }
 
 /// The largest number of candidates; a search with more is given up, as one with too many steps.
@@ -108,14 +111,17 @@ impl<F: Real> Search<'_, F> {
         side
     }
 
-    /// The bounds of all spans.
-    fn bound_all(&mut self, clock: &Clock<'_>) -> Result<()> {
+    /// The bounds of all spans; incomplete if the run has to stop.
+    fn bound_all(&mut self, clock: &Clock<'_>) {
         let Symbols { all, heads, .. } = self.symbols;
         let n = self.model.lengths()[self.b];
         let (tops, weights) = columns(&self.heads, self.rank);
         for width in 0..n {
             for first in 0..n - width {
-                clock.check()?;
+                if clock.must_stop() {
+                    self.stopped = true;
+                    return;
+                }
                 let last = first + width;
                 let mut bounds = vec![f64::NEG_INFINITY; all];
                 if width == 0 {
@@ -149,7 +155,6 @@ impl<F: Real> Search<'_, F> {
                 self.bounds.insert((first, last), bounds);
             }
         }
-        Ok(())
     }
 
     /// log Σ_r exp(a + b + c), and a little more.
@@ -159,18 +164,12 @@ impl<F: Real> Search<'_, F> {
     }
 
     /// The best tree of words first … last with a symbol; `None` if the search was given up.
-    fn best_of(
-        &mut self,
-        first: usize,
-        last: usize,
-        symbol: usize,
-        clock: &Clock<'_>,
-    ) -> Result<Option<f64>> {
+    fn best_of(&mut self, first: usize, last: usize, symbol: usize, clock: &Clock<'_>) -> Option<f64> {
         if first == last {
-            return Ok(Some(self.bounds[&(first, last)][symbol]));
+            return Some(self.bounds[&(first, last)][symbol]);
         }
         if let Some(&(score, _)) = self.best.get(&(first, last, symbol)) {
-            return Ok(Some(score));
+            return Some(score);
         }
         let own = self.model.span(self.b, first, last, symbol);
         let head = self.row(&self.heads, symbol).to_vec();
@@ -188,7 +187,7 @@ impl<F: Real> Search<'_, F> {
             self.pending = self.pending + open.len() - counted;
             counted = open.len();
             if self.pending > PENDING {
-                return Ok(None);
+                return None;
             }
             let Some(Candidate { bound, choice }) = open.pop() else { break };
             if bound == f64::NEG_INFINITY || bound <= limit(best.0) && best.1.is_some() {
@@ -196,9 +195,12 @@ impl<F: Real> Search<'_, F> {
             }
             self.steps += 1;
             if self.steps > self.most {
-                return Ok(None);
+                return None;
             }
-            clock.check()?;
+            if clock.must_stop() {
+                self.stopped = true;
+                return None;
+            }
             match choice {
                 Choice::Division(middle) => {
                     let right = &self.sides[&(middle + 1, last)][1];
@@ -223,13 +225,13 @@ impl<F: Real> Search<'_, F> {
                 }
                 Choice::Both(middle, a, c) => {
                     let before = self.bounds[&(first, middle)][a];
-                    let Some(score) = self.best_of(first, middle, a, clock)? else { return Ok(None) };
+                    let score = self.best_of(first, middle, a, clock)?;
                     let bound = if score > f64::NEG_INFINITY { bound - before + score } else { score };
                     open.push(Candidate { bound, choice: Choice::Half(middle, a, c) });
                 }
                 Choice::Half(middle, a, c) => {
                     let before = self.bounds[&(middle + 1, last)][c];
-                    let Some(score) = self.best_of(middle + 1, last, c, clock)? else { return Ok(None) };
+                    let score = self.best_of(middle + 1, last, c, clock)?;
                     let score = if score > f64::NEG_INFINITY { bound - before + score } else { score };
                     if score > best.0 {
                         best = (score, Some((middle, a, c)));
@@ -239,7 +241,7 @@ impl<F: Real> Search<'_, F> {
         }
         self.pending -= counted;
         self.best.insert((first, last, symbol), best);
-        Ok(Some(best.0))
+        Some(best.0)
     }
 
     /// The nodes of the best tree, which is known.
@@ -272,8 +274,9 @@ fn columns(values: &[f64], rank: usize) -> (Vec<f64>, Vec<f64>) {
     (tops, weights)
 }
 
-/// The best tree of sentence b, by at most `most` steps; the model has low-rank rules and no unary rules.
-pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Clock<'_>) -> Result<Found> {
+/// The best tree of sentence b, by at most `most` steps and until the run has to stop; the model has low-rank rules and
+/// no unary rules.
+pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Clock<'_>) -> Found {
     let symbols = model.symbols();
     let rank = model.rules().rank().unwrap_or(1);
     let factor = |which: usize, rows: usize| {
@@ -297,8 +300,12 @@ pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Cloc
         steps: 0,
         most,
         pending: 0,
+        stopped: false,
     };
-    search.bound_all(clock)?;
+    search.bound_all(clock);
+    if search.stopped {
+        return Found { best: None, bound: f64::INFINITY, stopped: true };
+    }
     let last = model.lengths()[b] - 1;
     let bounds = search.bounds[&(0, last)].clone();
     let roots = model.root(b).iter().zip(&bounds).map(|(root, bound)| root.to_f64() + bound);
@@ -312,8 +319,8 @@ pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Cloc
         {
             break;
         }
-        let Some(score) = search.best_of(0, last, symbol, clock)? else {
-            return Ok(Found { best: None, bound });
+        let Some(score) = search.best_of(0, last, symbol, clock) else {
+            return Found { best: None, bound, stopped: search.stopped };
         };
         let score = score + model.root(b)[symbol].to_f64();
         if score > best.map_or(f64::NEG_INFINITY, |best| best.1) {
@@ -324,5 +331,5 @@ pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Cloc
         Some((symbol, score)) => (search.nodes(symbol), score),
         None => (Vec::new(), f64::NEG_INFINITY),
     };
-    Ok(Found { best: Some(tree), bound: bound.min(score) })
+    Found { best: Some(tree), bound: bound.min(score), stopped: false }
 }

@@ -1,5 +1,7 @@
 //! Best trees and samples.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::numeric::parallel::prelude::*;
 
 use super::derive::{AtRandom, Largest};
@@ -9,9 +11,9 @@ use super::pass::Purpose;
 use super::ranked::k_best;
 use super::search::{Found, search};
 use super::solve::{Passes, solve};
-use super::{InsideOutside, TreeChoice, answer, some_tree};
+use super::{InsideOutside, TreeChoice, answer, some_partition, some_tree};
 use crate::answer::{Answer, Guarantee};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Hypertree;
 use crate::numeric::Real;
 use crate::options::Options;
@@ -28,20 +30,48 @@ impl<F: Passes> Map<Hypertree<F>> for InsideOutside {
     /// A sentence without a tree gets an empty one, with a score of −∞.
     fn map(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<ParseTree>>> {
         self.check()?;
+        let hidden = hidden_rank(model);
         let found = answer(self, model, Query::Map, run, |clock| {
-            let found = match self.tree {
-                TreeChoice::Expected => expected_trees(model, clock)?,
-                TreeChoice::Best if hidden_rank(model) => searched_trees(model, self.steps, clock)?,
-                _ => derived_trees(model, hidden_rank(model), clock)?,
+            let (found, stopped) = match self.tree {
+                TreeChoice::Expected => (expected_trees(model, clock)?, false),
+                TreeChoice::Best if hidden => searched_trees(model, self.steps, clock)?,
+                _ => (derived_trees(model, hidden, clock)?, false),
             };
-            some_tree(&found.iter().map(|(tree, _)| tree.score).collect::<Vec<f64>>()).map(|()| found)
+            let scores: Vec<f64> = found.iter().map(|(tree, _)| tree.score).collect();
+            some_tree(&scores)?;
+            Ok(((found, stopped), scores))
         })?;
-        let (trees, guarantees): (Vec<ParseTree>, Vec<Guarantee>) = found.value.into_iter().unzip();
+        let (found, stopped, mut diagnostics) = (found.value.0, found.value.1, found.diagnostics);
+        diagnostics.stopped_early = stopped;
+        if hidden || self.tree == TreeChoice::Expected {
+            diagnostics = diagnostics.note("tree", self.which(&found));
+        }
+        let (trees, guarantees): (Vec<ParseTree>, Vec<Guarantee>) = found.into_iter().unzip();
         let guarantee = match guarantees.iter().all(|own| *own == guarantees[0]) {
             true => guarantees[0].clone(),
             false => Guarantee::each(guarantees),
         };
-        Ok(Answer { value: trees, guarantee, diagnostics: found.diagnostics })
+        Ok(Answer { value: trees, guarantee, diagnostics })
+    }
+}
+
+impl InsideOutside {
+    /// Which trees the answer has, for the diagnostics.
+    fn which(&self, found: &Trees) -> String {
+        let has_tree = |tree: &ParseTree| tree.score > f64::NEG_INFINITY;
+        let proven = |(tree, own): &&(ParseTree, Guarantee)| has_tree(tree) && *own == Guarantee::Exact;
+        let (all, proven) =
+            (found.iter().filter(|(tree, _)| has_tree(tree)).count(), found.iter().filter(proven).count());
+        match self.tree {
+            TreeChoice::Expected => "largest expected number of correct nodes".into(),
+            TreeChoice::Derivation => "best derivation".into(),
+            TreeChoice::Best if proven == all => "best, proven".into(),
+            TreeChoice::Best if proven == 0 => "best derivation, with bounds on the best score".into(),
+            TreeChoice::Best => format!(
+                "best, proven for {proven} of {all} sentences; for the others the best derivation, with bounds on the \
+                 best score"
+            ),
+        }
     }
 }
 
@@ -85,33 +115,47 @@ fn expected_trees<F: Passes>(model: &Hypertree<F>, clock: &Clock<'_>) -> Result<
 }
 
 /// The best trees with low-rank rules, by search; where it does not end, the tree of the best derivation and a
-/// bound.
-fn searched_trees<F: Passes>(model: &Hypertree<F>, steps: usize, clock: &Clock<'_>) -> Result<Trees> {
+/// bound. Also whether a search was stopped for lack of time.
+///
+/// With a time budget the best derivations are found first, so that there are trees when time ends.
+fn searched_trees<F: Passes>(model: &Hypertree<F>, steps: usize, clock: &Clock<'_>) -> Result<(Trees, bool)> {
     if model.unary().is_some() {
         let own = dense(model, clock)?;
         let trees = derived_trees(&own, false, clock)?;
         let again = |(b, (tree, guarantee)): (usize, (ParseTree, Guarantee))| {
             (scored(model, b, Some(tree.nodes)), guarantee)
         };
-        return Ok(trees.into_iter().enumerate().map(again).collect());
+        return Ok((trees.into_iter().enumerate().map(again).collect(), false));
     }
-    let found: Vec<Found> =
-        (0..model.batch()).into_par_iter().map(|b| search(model, b, steps, clock)).collect::<Result<_>>()?;
-    let derivations = match found.iter().all(|own| own.best.is_some()) {
-        true => None,
-        false => Some(solve(model, &[], Purpose::Best, None, clock)?),
+    let derivations = || derived_trees(model, true, clock);
+    let mut known = if clock.is_limited() { derivations()? } else { Vec::new() };
+    let done = AtomicUsize::new(0);
+    let one = |b: usize| {
+        clock.progress("search", done.fetch_add(1, Ordering::Relaxed) as u64, model.batch() as u64);
+        search(model, b, steps, clock)
     };
-    let allowance = super::rounding(model);
-    let tree = |(b, own): (usize, Found)| match (own.best, &derivations) {
-        (Some(nodes), _) => (scored(model, b, Some(nodes)), Guarantee::Exact),
-        (None, other) => {
-            let nodes = other.as_ref().and_then(|other| other.tree(model, b, &mut Largest));
-            let tree = scored(model, b, nodes);
-            let guarantee = Guarantee::bounds(tree.score, own.bound.max(tree.score), 1.0, allowance);
+    let found: Vec<Found> = (0..model.batch()).into_par_iter().map(one).collect();
+    let stopped = found.iter().any(|own| own.stopped);
+    if known.is_empty() && found.iter().any(|own| own.best.is_none()) {
+        clock.check()?;
+        known = derivations()?;
+    }
+    let (allowance, rank) = (super::rounding(model), model.rules().rank().unwrap_or(1) as f64);
+    let tree = |(b, own): (usize, Found)| match own.best {
+        Some(nodes) => (scored(model, b, Some(nodes)), Guarantee::Exact),
+        None => {
+            let tree = known[b].0.clone();
+            if tree.score == f64::NEG_INFINITY {
+                return (tree, Guarantee::Exact);
+            }
+            // A tree has R^(T − 1) derivations, and none of them is better than the best one.
+            let derivations = (model.lengths()[b] - 1) as f64 * rank.ln();
+            let high = own.bound.min(tree.score + derivations).max(tree.score);
+            let guarantee = Guarantee::bounds(tree.score, high, 1.0, allowance);
             (tree, guarantee)
         }
     };
-    Ok(found.into_iter().enumerate().map(tree).collect())
+    Ok((found.into_iter().enumerate().map(tree).collect(), stopped))
 }
 
 impl<F: Passes> KBest<Hypertree<F>> for InsideOutside {
@@ -129,8 +173,11 @@ impl<F: Passes> KBest<Hypertree<F>> for InsideOutside {
             };
             let ranked: Vec<Vec<ParseTree>> =
                 (0..model.batch()).into_par_iter().map(each).collect::<Result<_>>()?;
-            let none = k > 0 && ranked.iter().all(Vec::is_empty);
-            if none { Err(Error::ZeroPartition) } else { Ok(ranked) }
+            let none = |list: &Vec<ParseTree>| k > 0 && list.is_empty();
+            let scores: Vec<f64> =
+                ranked.iter().map(|list| if none(list) { f64::NEG_INFINITY } else { 0.0 }).collect();
+            some_tree(&scores)?;
+            Ok((ranked, scores))
         })
     }
 }
@@ -145,7 +192,7 @@ impl<F: Passes> Sample<Hypertree<F>> for InsideOutside {
     ) -> Result<Answer<PathSamples<ParseTree>>> {
         answer(self, model, Query::Sample(count), run, |clock| {
             let solutions = solve(model, &[], Purpose::Symbols, None, clock)?;
-            some_tree(&solutions.log_partition(model.batch()))?;
+            let log_z = some_partition(&solutions, model)?;
             let streams = Streams::new(run.seed(), "inside-outside sample");
             let draw = |(b, block): (usize, usize)| -> Result<Vec<ParseTree>> {
                 clock.check()?;
@@ -166,7 +213,7 @@ impl<F: Passes> Sample<Hypertree<F>> for InsideOutside {
                 Ok(blocks.into_iter().flatten().collect())
             };
             let samples = (0..model.batch()).into_par_iter().map(of).collect::<Result<_>>()?;
-            Ok(PathSamples { samples, log_weights: None })
+            Ok((PathSamples { samples, log_weights: None }, log_z))
         })
     }
 }

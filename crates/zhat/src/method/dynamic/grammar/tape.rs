@@ -106,7 +106,7 @@ fn record_expectation<F: Passes>(
     let (model, scores) = (model.clone(), scores.clone());
     let values = run.install(|| {
         let (model, scores) = of_one_form(&model, &scores, &clock)?;
-        expectations(&model, &scores, &clock)
+        Ok(expectations(&model, &scores, &clock)?.0)
     });
     let values = values.map_err(|error| no_parse::described(error, &model, run, &clock))?;
     let (run, known) = (run.clone(), values.clone());

@@ -2,6 +2,7 @@
 
 use crate::numeric::parallel::prelude::*;
 
+use super::estimates::missed_warning;
 use super::method::{NAME, RandomizedForward, StateChoice};
 use super::restriction::Restriction;
 use super::tape::{each_share, entropies, gradient};
@@ -97,21 +98,10 @@ impl StateChoice {
     /// A warning that names the sequences whose estimate is 0 without a proof that Z = 0.
     pub(super) fn warning<M: SequenceModel>(&self, model: &M) -> Option<String> {
         let missed = self.missed();
-        if missed.is_empty() || self.count >= model.chain().states() {
+        if self.count >= model.chain().states() {
             return None;
         }
-        let places = match missed.as_slice() {
-            _ if self.batch() == 1 => String::new(),
-            [one] => format!(" of sequence {one}"),
-            [first @ .., last] if missed.len() <= 8 => {
-                let first: Vec<String> = first.iter().map(usize::to_string).collect();
-                format!(" of sequences {} and {last}", first.join(", "))
-            }
-            all => format!(" of {} sequences, the first of them sequence {}", all.len(), all[0]),
-        };
-        Some(format!(
-            "every replicate missed all paths of positive weight{places}, so the estimate of Z is 0; more states may find some"
-        ))
+        missed_warning(&missed, self.batch(), ("paths", "sequence", "states"))
     }
 }
 

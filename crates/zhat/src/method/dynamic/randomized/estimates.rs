@@ -4,6 +4,29 @@ use crate::answer::Guarantee;
 use crate::method::sampling::unbiased;
 use crate::numeric;
 
+/// A warning that names the items of a batch whose estimate is 0 without a proof that Z = 0; `None` if there are none.
+/// The last argument has the names of the structures, of an item, and of what more may help.
+pub(crate) fn missed_warning(
+    missed: &[usize],
+    batch: usize,
+    (structures, item, more): (&str, &str, &str),
+) -> Option<String> {
+    let places = match missed {
+        [] => return None,
+        _ if batch == 1 => String::new(),
+        [one] => format!(" of {item} {one}"),
+        [first @ .., last] if missed.len() <= 8 => {
+            let first: Vec<String> = first.iter().map(usize::to_string).collect();
+            format!(" of {item}s {} and {last}", first.join(", "))
+        }
+        all => format!(" of {} {item}s, the first of them {item} {}", all.len(), all[0]),
+    };
+    Some(format!(
+        "every replicate missed all {structures} of positive weight{places}, so the estimate of Z is 0; more {more} may \
+         find some"
+    ))
+}
+
 /// log Ẑᵣ of every replicate and item of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct LogEstimates {

@@ -55,7 +55,7 @@ pub(crate) mod spread;
 mod states;
 mod tape;
 
-pub(crate) use estimates::LogEstimates;
+pub(crate) use estimates::{LogEstimates, missed_warning};
 pub use method::{RandomizedForward, StateChoice};
 pub use proposal::{StateProposal, Support};
 pub(crate) use proposal::{global_scores, mixture, weighted};

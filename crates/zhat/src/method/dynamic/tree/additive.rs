@@ -4,7 +4,7 @@
 use super::tape::{Recording, add_slopes, of_finite, scores as scores_of};
 use super::{
     Depth, NAME, SpanningTrees, Sums, add_arcs, all_sums, answer, check_shapes, expectation, forbids,
-    no_tree, some_tree, zero_gradient,
+    no_tree, some_partition, zero_gradient,
 };
 use crate::answer::Answer;
 use crate::error::Result;
@@ -24,8 +24,8 @@ impl<F: Real> Expectation<DependencyTree<F>> for SpanningTrees {
         check_shapes(model, scores)?;
         let mut found = answer(self, model, Query::Entropy, run, |clock| {
             let sums = all_sums(model, Depth::Marginals, None, clock)?;
-            some_tree(sums.iter().map(|own| own.log_partition))?;
-            expectations(model, scores, &sums, clock)
+            let log_z = some_partition(&sums)?;
+            Ok((expectations(model, scores, &sums, clock)?, log_z))
         })?;
         found.diagnostics.rounding *= 4.0 * (1.0 + scores.magnitude());
         Ok(found)
@@ -60,8 +60,7 @@ impl SpanningTrees {
         check_shapes(model, averaged)?;
         let clock = run.start(NAME);
         let sums = run.install(|| all_sums(model, Depth::Marginals, None, &clock))?;
-        some_tree(sums.iter().map(|own| own.log_partition))
-            .map_err(|error| no_tree::described(error, model))?;
+        some_partition(&sums).map_err(|error| no_tree::described(error, model))?;
         let values = expectations(model, averaged, &sums, &clock)?;
         let (model, averaged, run, own) = (model.clone(), averaged.clone(), run.clone(), values.clone());
         let vjp = move |cotangent: &[f64]| {

@@ -9,8 +9,9 @@
 //! k best by Lawler's partition: all trees but the best are divided by the first word whose arc differs.
 //! Samples are exact.
 //!
-//! Time O(T³) per sentence, for every query but the k best (O(k·T⁴)) and samples of trees that need not be
-//! projective (O(T²) to O(T³) typically). Memory O(T²) per sentence in work. All arithmetic is in double
+//! Time O(T³) per sentence, for every query but the k best and samples. The k best take O(k·T⁴) for projective
+//! trees and in the worst case, and typically O(k·T³) for trees that need not be projective; samples of the latter
+//! take O(T²) to O(T³) each, typically. Memory O(T²) per sentence in work. All arithmetic is in double
 //! precision. If a sentence of a batch has no tree, its log Z and entropy are −∞ and its gradient is zero; if
 //! none has a tree, the result is the error `zero-partition`.
 //!
@@ -224,10 +225,15 @@ fn expectation<F: Real>(
     total
 }
 
-/// Returns an error if no sentence has a tree.
-fn some_tree(log_partition: impl IntoIterator<Item = f64>) -> Result<()> {
-    let any = log_partition.into_iter().any(|log_z| log_z > f64::NEG_INFINITY);
-    if any { Ok(()) } else { Err(Error::ZeroPartition) }
+/// log Z of every sentence; an error if all are −∞.
+fn some_partition(sums: &[Sums]) -> Result<Vec<f64>> {
+    some_tree(sums.iter().map(|own| own.log_partition).collect())
+}
+
+/// The same numbers, one per sentence; an error if all are −∞.
+fn some_tree(log_partition: Vec<f64>) -> Result<Vec<f64>> {
+    let any = log_partition.iter().any(|log_z| *log_z > f64::NEG_INFINITY);
+    if any { Ok(log_partition) } else { Err(Error::ZeroPartition) }
 }
 
 /// A bound on the rounding error of log Z. Every item is a sum of up to T products of at most T factors, each
@@ -239,20 +245,25 @@ fn rounding<F: Real>(model: &DependencyTree<F>) -> f64 {
     f64::EPSILON * (words * (3.0 * words + labels + 24.0) + 4.0 * model.magnitude())
 }
 
-/// Requests memory, runs `work` in the threads of the run and wraps the result.
+/// Requests memory, runs `work` in the threads of the run and wraps the result. `work` returns the value and one
+/// number per sentence, which is −∞ if the sentence has no tree: the diagnostics then describe why.
 fn answer<F: Real, T: Send>(
     method: &SpanningTrees,
     model: &DependencyTree<F>,
     query: Query,
     run: &Run,
-    work: impl FnOnce(&Clock<'_>) -> Result<T> + Send,
+    work: impl FnOnce(&Clock<'_>) -> Result<(T, Vec<f64>)> + Send,
 ) -> Result<Answer<T>> {
     let clock = run.start(NAME);
     let forecast = method.forecast(model, query, run);
     run.require_memory(NAME, forecast.bytes)?;
-    let value = run.install(|| work(&clock)).map_err(|error| no_tree::described(error, model))?;
+    let (value, log_partition) =
+        run.install(|| work(&clock)).map_err(|error| no_tree::described(error, model))?;
     let mut diagnostics =
         Diagnostics::new(NAME).note("precision", F::NAME).note("forecast_bytes", forecast.bytes);
+    if let Some(warning) = no_tree::warning(model, &log_partition) {
+        diagnostics = diagnostics.note("warning", warning);
+    }
     diagnostics.rounding = rounding(model);
     diagnostics.seconds = clock.seconds();
     Ok(Answer::exact(value, diagnostics))
@@ -260,16 +271,10 @@ fn answer<F: Real, T: Send>(
 
 impl<F: Real> LogPartition<DependencyTree<F>> for SpanningTrees {
     fn log_partition(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        let mut found = answer(self, model, Query::LogPartition, run, |clock| {
-            let sums = all_sums(model, Depth::Partition, None, clock)?;
-            let values: Vec<f64> = sums.iter().map(|own| own.log_partition).collect();
-            some_tree(values.iter().copied())?;
-            Ok(values)
-        })?;
-        if let Some(warning) = no_tree::warning(model, &found.value) {
-            found.diagnostics = found.diagnostics.note("warning", warning);
-        }
-        Ok(found)
+        answer(self, model, Query::LogPartition, run, |clock| {
+            let values = some_partition(&all_sums(model, Depth::Partition, None, clock)?)?;
+            Ok((values.clone(), values))
+        })
     }
 }
 
@@ -277,7 +282,7 @@ impl<F: Real> Marginals<DependencyTree<F>> for SpanningTrees {
     fn marginals(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<HeadMarginals<F>>> {
         answer(self, model, Query::Marginals, run, |clock| {
             let sums = all_sums(model, Depth::Marginals, None, clock)?;
-            some_tree(sums.iter().map(|own| own.log_partition))?;
+            let log_z = some_partition(&sums)?;
             let shape = [model.batch(), model.words(), model.words() + 1];
             let mut values = vec![F::ZERO; shape.iter().product()];
             for (b, own) in sums.iter().enumerate() {
@@ -291,7 +296,7 @@ impl<F: Real> Marginals<DependencyTree<F>> for SpanningTrees {
                         .for_each(|(h, to)| *to = F::from_f64(own.arcs[h * n + d]));
                 }
             }
-            Ok(HeadMarginals { shape, values })
+            Ok((HeadMarginals { shape, values }, log_z))
         })
     }
 }
@@ -304,10 +309,10 @@ impl<F: Real> FactorMarginals<DependencyTree<F>> for SpanningTrees {
     ) -> Result<Answer<DependencyGradient<F>>> {
         answer(self, model, Query::FactorMarginals, run, |clock| {
             let sums = all_sums(model, Depth::Marginals, None, clock)?;
-            some_tree(sums.iter().map(|own| own.log_partition))?;
+            let log_z = some_partition(&sums)?;
             let mut gradient = zero_gradient(model);
             add_arcs(model, &sums, &vec![1.0; model.batch()], None, &mut gradient);
-            Ok(gradient)
+            Ok((gradient, log_z))
         })
     }
 }
@@ -320,8 +325,8 @@ impl<F: Real> Entropy<DependencyTree<F>> for SpanningTrees {
     fn entropy(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
         let mut found = answer(self, model, Query::Entropy, run, |clock| {
             let sums = all_sums(model, Depth::Marginals, None, clock)?;
-            some_tree(sums.iter().map(|own| own.log_partition))?;
-            Ok(entropies(model, &sums))
+            let log_z = some_partition(&sums)?;
+            Ok((entropies(model, &sums), log_z))
         })?;
         found.diagnostics.rounding *= 4.0 * (1.0 + model.magnitude());
         Ok(found)
@@ -375,9 +380,9 @@ fn divergence<F: Real>(
     check_shapes(p, q)?;
     let mut found = answer(method, p, Query::Entropy, run, |clock| {
         let of_p = all_sums(p, Depth::Marginals, None, clock)?;
-        some_tree(of_p.iter().map(|own| own.log_partition))?;
+        let log_p = some_partition(&of_p)?;
         let of_q = all_sums(q, Depth::Partition, None, clock)?;
-        divergences(p, q, &of_p, &of_q, kl, clock)
+        Ok((divergences(p, q, &of_p, &of_q, kl, clock)?, log_p))
     })?;
     found.diagnostics.rounding =
         4.0 * (found.diagnostics.rounding + rounding(q)) * (1.0 + p.magnitude() + q.magnitude());

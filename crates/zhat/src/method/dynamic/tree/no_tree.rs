@@ -1,6 +1,7 @@
 //! Descriptions of sentences without a dependency tree: words without a possible head.
 
 use crate::error::Error;
+use crate::method::dynamic::randomized::missed_warning;
 use crate::model::DependencyTree;
 use crate::numeric::Real;
 
@@ -17,6 +18,21 @@ pub fn described<F: Real>(error: Error, model: &DependencyTree<F>) -> Error {
 pub fn warning<F: Real>(model: &DependencyTree<F>, log_partition: &[f64]) -> Option<String> {
     let none: Vec<usize> = (0..model.batch()).filter(|&b| log_partition[b] == f64::NEG_INFINITY).collect();
     (!none.is_empty()).then(|| describe(model, &none))
+}
+
+/// A warning about the sentences whose estimate of Z is 0. Those with no more than `count` words have no tree, because
+/// all of their heads were kept.
+pub fn warning_of_estimates<F: Real>(
+    model: &DependencyTree<F>,
+    log_partition: &[f64],
+    count: usize,
+) -> Option<String> {
+    let missed = (0..model.batch()).filter(|&b| log_partition[b] == f64::NEG_INFINITY);
+    let (none, missed): (Vec<usize>, Vec<usize>) = missed.partition(|&b| model.lengths()[b] <= count);
+    let proven = (!none.is_empty()).then(|| describe(model, &none));
+    let missed = missed_warning(&missed, model.batch(), ("trees", "sentence", "heads per word"));
+    let warnings: Vec<String> = proven.into_iter().chain(missed).collect();
+    (!warnings.is_empty()).then(|| warnings.join(". "))
 }
 
 fn describe<F: Real>(model: &DependencyTree<F>, none: &[usize]) -> String {

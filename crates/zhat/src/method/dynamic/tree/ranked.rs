@@ -13,9 +13,9 @@ use crate::numeric::parallel::prelude::*;
 use super::projective::{Forest, pick_best, pick_random};
 use super::sentence::Sentence;
 use super::spanning::Sampler;
-use super::{SpanningTrees, answer, edmonds, projective};
+use super::{SpanningTrees, answer, edmonds, projective, some_tree};
 use crate::answer::Answer;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::DependencyTree;
 use crate::numeric::Real;
 use crate::numeric::semiring::{Best, LANES, Linear, Log};
@@ -172,6 +172,12 @@ pub(super) fn best_trees<F: Real>(
     Ok(found)
 }
 
+/// −∞ for every sentence without any of the `wanted` trees, 0 for the others.
+fn marks(found: &[Vec<Tree>], wanted: usize) -> Vec<f64> {
+    let none = |own: &Vec<Tree>| wanted > 0 && own.is_empty();
+    found.iter().map(|own| if none(own) { f64::NEG_INFINITY } else { 0.0 }).collect()
+}
+
 /// Applies `work` to every sentence.
 fn each_sentence<T: Send>(batch: usize, work: impl Fn(usize) -> Result<T> + Sync + Send) -> Result<Vec<T>> {
     (0..batch).into_par_iter().map(work).collect()
@@ -182,11 +188,10 @@ impl<F: Real> Map<DependencyTree<F>> for SpanningTrees {
     fn map(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<Tree>>> {
         answer(self, model, Query::Map, run, |clock| {
             let best = each_sentence(model.batch(), |b| Ok(best_trees(model, b, 1, clock)?.pop()))?;
-            if best.iter().all(Option::is_none) {
-                return Err(Error::ZeroPartition);
-            }
             let none = || Tree { heads: Vec::new(), labels: Vec::new(), score: f64::NEG_INFINITY };
-            Ok(best.into_iter().map(|tree| tree.unwrap_or_else(none)).collect())
+            let best: Vec<Tree> = best.into_iter().map(|tree| tree.unwrap_or_else(none)).collect();
+            let scores = some_tree(best.iter().map(|tree| tree.score).collect())?;
+            Ok((best, scores))
         })
     }
 }
@@ -195,8 +200,8 @@ impl<F: Real> KBest<DependencyTree<F>> for SpanningTrees {
     fn k_best(&self, model: &DependencyTree<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<Tree>>>> {
         answer(self, model, Query::KBest(k), run, |clock| {
             let ranked = each_sentence(model.batch(), |b| best_trees(model, b, k, clock))?;
-            let none = k > 0 && ranked.iter().all(Vec::is_empty);
-            if none { Err(Error::ZeroPartition) } else { Ok(ranked) }
+            let found = some_tree(marks(&ranked, k))?;
+            Ok((ranked, found))
         })
     }
 }
@@ -225,10 +230,8 @@ impl<F: Real> Sample<DependencyTree<F>> for SpanningTrees {
                     .collect::<Result<_>>()?;
                 Ok(blocks.into_iter().flatten().collect::<Vec<Tree>>())
             })?;
-            if count > 0 && samples.iter().all(Vec::is_empty) {
-                return Err(Error::ZeroPartition);
-            }
-            Ok(PathSamples { samples, log_weights: None })
+            let found = some_tree(marks(&samples, count))?;
+            Ok((PathSamples { samples, log_weights: None }, found))
         })
     }
 }

@@ -26,7 +26,7 @@ use crate::numeric::parallel::prelude::*;
 use super::randomized::label_shares;
 use super::ranked::best_trees;
 use super::tape::add_slopes;
-use super::{Depth, NAME, SpanningTrees, all_sums, some_tree, zero_gradient};
+use super::{Depth, NAME, SpanningTrees, all_sums, some_partition, zero_gradient};
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
 use crate::model::DependencyTree;
@@ -121,7 +121,7 @@ impl SpanningTrees {
         let (sums, best, noisy) = run.install(|| {
             let noisy = perturbed(model, count, temperature, run)?;
             let sums = all_sums(&noisy, Depth::Marginals, None, &clock)?;
-            some_tree(sums.iter().map(|own| own.log_partition))?;
+            some_partition(&sums)?;
             let one = |at: usize| Ok(best_trees(&noisy, at, 1, &clock)?.pop());
             let best: Vec<Option<Tree>> =
                 (0..noisy.batch()).into_par_iter().map(one).collect::<Result<_>>()?;

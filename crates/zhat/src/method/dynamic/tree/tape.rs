@@ -2,7 +2,7 @@
 
 use super::{
     Depth, Direction, NAME, SpanningTrees, add_arcs, all_sums, check_shapes, divergences, entropies, no_tree,
-    some_tree, zero_gradient,
+    some_partition, zero_gradient,
 };
 use crate::error::{Error, Result};
 use crate::method::dynamic::forward_backward::check_numbers;
@@ -40,8 +40,7 @@ impl SpanningTrees {
     fn record_entropy<F: Real>(&self, model: &DependencyTree<F>, run: &Run) -> Result<Recording<F>> {
         let clock = run.start(NAME);
         let sums = run.install(|| all_sums(model, Depth::Marginals, None, &clock))?;
-        some_tree(sums.iter().map(|own| own.log_partition))
-            .map_err(|error| no_tree::described(error, model))?;
+        some_partition(&sums).map_err(|error| no_tree::described(error, model))?;
         let values = entropies(model, &sums);
         let (model, run, own) = (model.clone(), run.clone(), values.clone());
         let vjp = move |cotangent: &[f64]| {
@@ -71,7 +70,7 @@ impl SpanningTrees {
                 all_sums(q, Depth::Marginals, None, &clock)?,
             ))
         })?;
-        some_tree(of_p.iter().map(|own| own.log_partition)).map_err(|error| no_tree::described(error, p))?;
+        some_partition(&of_p).map_err(|error| no_tree::described(error, p))?;
         let values = divergences(p, q, &of_p, &of_q, kl, &clock)?;
         let (p, q, run, own) = (p.clone(), q.clone(), run.clone(), values.clone());
         let vjp = move |cotangent: &[f64]| {

@@ -1,6 +1,6 @@
 //! Densities and statistics of normal distributions.
 
-use super::{Covariance, Gaussian};
+use super::{Covariance, Gaussian, partial};
 use crate::learn::hmm::emission::{Context, Density, padded};
 use crate::learn::hmm::linear;
 use crate::numeric::simd::{self, Kernel};
@@ -170,7 +170,7 @@ impl Density for Matrices<'_> {
             for n in 0..states {
                 let mean = &self.own.means[n * columns..][..columns];
                 for (row, distance) in rows.chunks_exact(columns).zip(distances.chunks_exact_mut(columns)) {
-                    let missing = row[0].is_nan();
+                    let missing = row.iter().any(|x| x.is_nan());
                     for ((x, mean), out) in row.iter().zip(mean).zip(distance) {
                         *out = if missing { 0.0 } else { x - mean };
                     }
@@ -186,9 +186,11 @@ impl Density for Matrices<'_> {
                 let each = rows.chunks_exact(columns).zip(whitened.chunks_exact(columns));
                 for ((row, whitened), out) in each.zip(out.chunks_exact_mut(stride)) {
                     let square: f64 = whitened.iter().map(|z| z * z).sum();
-                    out[n] = if row[0].is_nan() { 0.0 } else { self.constants[which] - 0.5 * square };
+                    let missing = row.iter().any(|x| x.is_nan());
+                    out[n] = if missing { 0.0 } else { self.constants[which] - 0.5 * square };
                 }
             }
+            partial::log_density(self.own, rows, stride, out);
         }
     }
 
@@ -196,7 +198,7 @@ impl Density for Matrices<'_> {
         let columns = self.own.columns;
         let features = 1 + columns + columns * columns;
         accumulate(rows, columns, features, stride, weights, statistics, |row, out| {
-            if row[0].is_nan() {
+            if row.iter().any(|x| x.is_nan()) {
                 return out.fill(0.0);
             }
             out[0] = 1.0;
@@ -209,5 +211,8 @@ impl Density for Matrices<'_> {
                 }
             }
         });
+        for (rows, weights) in rows.chunks(BLOCK * columns).zip(weights.chunks(BLOCK * stride)) {
+            partial::accumulate(self.own, &self.centre, rows, stride, weights, statistics);
+        }
     }
 }

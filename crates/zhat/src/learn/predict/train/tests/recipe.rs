@@ -65,6 +65,54 @@ fn mallows_has_a_certificate_for_its_centres_only() {
     assert_eq!(read.training(), training);
 }
 
+/// Rows with partial rankings are not in the fit of the spread: their number is reported, and the spread is that of
+/// the other rows.
+#[test]
+fn mallows_reports_the_partial_rankings_that_it_leaves_out() {
+    let run = Run::default().with_threads(1);
+    let form = Form::PlackettLuce { items: 4 };
+    let mut data = examples(&form, 30, &mut Streams::new(26, "recipes").block(0));
+    let recipe = Recipe {
+        space: Space::Ranking,
+        ranking: RankingModel::Mallows,
+        learning: Learning::default().lambda(0.05).gap(1e-9),
+        ..Default::default()
+    };
+    let fitted = |data: &Examples| recipe.fit(data, None, &run, &mut |_| Ok(true)).map(|made| made.0);
+    assert_eq!(fitted(&data).unwrap().training().left_out, 0);
+    let partial = |data: &mut Examples, rows: std::ops::Range<usize>| {
+        let Some(Targets::Ranks(ranks)) = &mut data.targets else { panic!() };
+        rows.for_each(|row| ranks.ranks[4 * row..4 * row + 4].copy_from_slice(&[1, 2, 2, 0]));
+    };
+    partial(&mut data, 5..12);
+    let made = fitted(&data).unwrap();
+    assert_eq!(made.training().left_out, 7);
+    // The mean of the complete rows alone: their log-loss and the penalty are the objective.
+    let others: Vec<usize> = (0..30).filter(|row| !(5..12).contains(row)).collect();
+    let some = data.select(&others);
+    let inputs = made.inputs(&some, &run).unwrap();
+    let found = evaluate(&made, &inputs, some.observed().unwrap(), None, &run).unwrap();
+    let penalty = 0.05 * made.parameters().iter().map(|x| x * x).sum::<f64>();
+    assert!((found.get("log_loss").unwrap() + penalty - made.training().objective).abs() < 1e-12);
+    let mut bytes = Vec::new();
+    crate::learn::predict::file::write_predictor(&made, &mut bytes).unwrap();
+    let read = crate::learn::predict::file::parse_predictor(&bytes, "m.zhat").unwrap();
+    assert_eq!(read.training(), made.training());
+    // Rows without weight are neither complete nor left out.
+    data.weights = Some((0..30).map(|row| if (5..15).contains(&row) { 0.0 } else { 1.0 }).collect());
+    assert_eq!(fitted(&data).unwrap().training().left_out, 0);
+    partial(&mut data, 0..5);
+    partial(&mut data, 15..30);
+    for weights in [data.weights.take(), None] {
+        data.weights = weights.clone();
+        if weights.is_none() {
+            partial(&mut data, 0..30);
+        }
+        let message = fitted(&data).unwrap_err().to_string();
+        assert!(message.contains("mallows needs at least one row with a complete ranking"), "{message}");
+    }
+}
+
 /// A checkpoint does not replace λ: it resumes a run with the same λ, or with several of which one was chosen.
 #[test]
 fn a_checkpoint_of_another_lambda_is_refused() {

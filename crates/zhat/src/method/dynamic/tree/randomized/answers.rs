@@ -13,7 +13,7 @@ use crate::method::dynamic::grammar::randomized::NAME;
 use crate::method::dynamic::tree::number::Wide;
 use crate::method::dynamic::tree::ranked::random_labels;
 use crate::method::dynamic::tree::sentence::log_sum;
-use crate::method::dynamic::tree::{rounding, zero_gradient};
+use crate::method::dynamic::tree::{no_tree, rounding, zero_gradient};
 use crate::model::DependencyTree;
 use crate::numeric::Real;
 use crate::options::Options;
@@ -47,7 +47,7 @@ impl RandomizedInside {
             let found = self.arc_estimates(model, wanted, run, &clock)?;
             if found.logs.all_missed() {
                 if found.count >= model.lengths().iter().copied().max().unwrap_or(0) {
-                    return Err(Error::ZeroPartition);
+                    return Err(no_tree::described(Error::ZeroPartition, model));
                 }
                 // An estimate of zero is a value: without it, the mean over seeds would be too large.
                 if !matches!(query, Query::LogPartition | Query::Sample(_)) {
@@ -76,6 +76,10 @@ impl RandomizedInside {
             .note("states", found.count)
             .note("replicates", self.replicate_count())
             .note("precision", F::NAME);
+        let log_z = found.logs.log_partitions();
+        if let Some(warning) = no_tree::warning_of_estimates(model, &log_z, found.count) {
+            diagnostics = diagnostics.note("warning", warning);
+        }
         diagnostics.rounding = rounding;
         diagnostics.seconds = clock.seconds();
         Ok(Answer { value, guarantee, diagnostics })
