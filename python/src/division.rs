@@ -51,6 +51,21 @@ impl Division {
     }
 
     #[getter]
+    fn expected_units(&self) -> u64 {
+        self.division.expected_units()
+    }
+
+    #[getter]
+    fn preparation_seconds(&self) -> f64 {
+        self.division.preparation_seconds()
+    }
+
+    #[getter]
+    fn ends_itself(&self) -> bool {
+        self.division.ends_itself()
+    }
+
+    #[getter]
     fn is_anytime(&self) -> bool {
         self.division.is_anytime()
     }
@@ -71,6 +86,13 @@ impl Division {
         let bytes =
             run.supervise_sharing(py, &self.cache, move |run| division.part(start..stop, run)?.to_bytes())?;
         Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The units of a part; an error if it is not one of this task.
+    fn check_part(&self, bytes: &[u8], name: &str, mixed: bool) -> PyResult<(u64, u64)> {
+        let part = Part::from_bytes(bytes, name).map_err(Failure)?;
+        let range = self.division.clone().with_mixed(mixed).check_part(&part).map_err(Failure)?;
+        Ok((range.start, range.end))
     }
 
     /// The answer from parts: of all units, or at a look.
@@ -96,13 +118,6 @@ impl Division {
         })?;
         Parts::new(py, self.division.model(), self.division.forecast(), answer, Vec::new())
     }
-}
-
-/// The units of a part, and the vector instructions it was computed with.
-#[pyfunction]
-pub fn part_facts(bytes: &[u8]) -> PyResult<(u64, u64, String)> {
-    let part = Part::from_bytes(bytes, "part").map_err(Failure)?;
-    Ok((part.range().start, part.range().end, part.level().to_owned()))
 }
 
 /// The hash of a model.

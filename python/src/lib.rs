@@ -139,7 +139,7 @@ mod _zhat {
     #[pymodule_export]
     use super::dependency::{dependency, tree_score};
     #[pymodule_export]
-    use super::division::{Division, model_hash, part_facts};
+    use super::division::{Division, model_hash};
     #[pymodule_export]
     use super::generate::{
         bayes, ising, potts, random, random_chain, random_dependency, random_hypertree, random_pairwise,

@@ -34,13 +34,19 @@ pub fn part(arguments: &PartArguments) -> Result<Exit> {
     let Some(range) = range else {
         let members = json!({
             "method": division.method(), "query": division.query().name(), "units": division.units(),
-            "seconds_per_unit": division.unit_seconds(),
+            "expected_units": division.expected_units(), "seconds_per_unit": division.unit_seconds(),
+            "preparation_seconds": division.preparation_seconds(),
         });
         if plain.run.budget.json {
             output::print_object("part", members)?;
         } else {
+            let all = division.units();
+            let units = match division.ends_itself() {
+                true => format!("about {} (at most {all})", division.expected_units()),
+                false => all.to_string(),
+            };
             let text = output::facts(&[
-                ("units", division.units().to_string()),
+                ("units", units),
                 ("per unit", format!("about {}", units::seconds(division.unit_seconds()))),
                 ("next", "zhat part … --range A..B -o FILE, or --plan N for the commands of N parts".into()),
             ]);
@@ -72,7 +78,7 @@ pub fn part(arguments: &PartArguments) -> Result<Exit> {
 
 /// Prints the commands of `count` parts of about equal size.
 fn plan_of(arguments: &PartArguments, division: &Division, count: u64) -> Result<Exit> {
-    let (units, plain) = (division.units(), &arguments.plain);
+    let (units, plain) = (division.expected_units(), &arguments.plain);
     let count = count.min(units);
     let stem = plain.model.model.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy());
     let digits = (count - 1).to_string().len();

@@ -51,6 +51,7 @@ pub struct Row {
     /// Whether it runs until a given error is reached.
     pub(super) has_target_error: bool,
     divisible: &'static [Query],
+    pub(super) first_look: Option<u64>,
 }
 
 type Forecaster = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<Forecast>;
@@ -165,6 +166,7 @@ impl Row {
             describer: None,
             has_target_error: false,
             divisible: &[],
+            first_look: None,
         }
     }
 
@@ -327,6 +329,13 @@ impl Row {
     /// Declares queries whose work can be divided over processes and machines ([`super::Division`]).
     pub(super) fn divisible(mut self, queries: &'static [Query]) -> Self {
         self.divisible = queries;
+        self
+    }
+
+    /// Declares that the method looks at its results after this number of units and then whenever their number has
+    /// doubled, and ends its work when the error is small enough.
+    pub(super) fn ending_at_looks(mut self, first: u64) -> Self {
+        self.first_look = Some(first);
         self
     }
 

@@ -187,6 +187,7 @@ pub(super) fn table() -> Vec<Row> {
             "reweighted uniform samples, until the interval from their known range is narrow enough"
         )
         .divisible(&[Query::LogPartition])
+        .ending_at_looks(space::UniformImportance::FIRST)
         .with_target_error(),
         row!(
             "tpa",

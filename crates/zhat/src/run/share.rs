@@ -106,6 +106,8 @@ enum Task {
 struct Progress {
     /// The number of units of the whole work, once the method has come to them.
     count: Option<u64>,
+    /// The number of units that will probably be needed.
+    expected: Option<u64>,
     /// What the results depend on besides the task, such as a width that a method has chosen.
     mark: Vec<u64>,
     /// Recorded results.
@@ -150,6 +152,11 @@ impl Share {
     /// The number of units; `None` if the method did not come to them.
     pub fn counted(&self) -> Option<u64> {
         self.progress().count
+    }
+
+    /// The number of units that the method expects to need; `None` if it needs all.
+    pub fn expected(&self) -> Option<u64> {
+        self.progress().expected
     }
 
     /// The mark and the results that were recorded.
@@ -197,6 +204,7 @@ impl Share {
     fn note(&self, units: &Units) {
         let mut progress = self.progress();
         progress.count = Some(units.count);
+        progress.expected = units.expected;
         progress.mark.clone_from(&units.mark);
     }
 
@@ -238,11 +246,13 @@ pub(crate) struct Units {
     pub mark: Vec<u64>,
     /// Number of units whose results are held at a time.
     pub held: u64,
+    /// The number of units that will probably be needed, for a method that decides itself when to stop.
+    pub expected: Option<u64>,
 }
 
 impl Units {
     pub fn new(method: &'static str, count: u64, mark: &[u64]) -> Self {
-        Units { method, count, mark: mark.to_vec(), held: GROUP }
+        Units { method, count, mark: mark.to_vec(), held: GROUP, expected: None }
     }
 }
 
@@ -255,6 +265,20 @@ impl Run {
     /// The share of the work of this method that the run is for; `None` for all of it.
     pub(crate) fn share(&self, method: &str) -> Option<&Share> {
         self.share.as_deref().filter(|share| share.method() == method)
+    }
+
+    /// Whether the units of this method are only counted.
+    pub(crate) fn counts_units(&self, method: &str) -> bool {
+        self.share(method).is_some_and(|share| matches!(share.task, Task::Count))
+    }
+
+    /// The time in seconds beyond which a method refuses to begin: the time budget, or else `default`. There is
+    /// none if the work is divided, because the number of machines is not known.
+    pub(crate) fn horizon(&self, method: &str, default: f64) -> f64 {
+        match self.is_shared(method) {
+            true => f64::INFINITY,
+            false => self.time().map_or(default, |time| time.as_secs_f64()),
+        }
     }
 
     /// Whether the units of this method are counted, recorded or taken from records.
@@ -403,6 +427,16 @@ mod tests {
         let run = Run::default().sharing(Arc::new(Share::count("other")));
         assert_eq!(sums(&run).unwrap().len(), 5);
         assert!(!run.is_shared(METHOD) && run.is_shared("other"));
+    }
+
+    #[test]
+    fn divided_work_has_no_horizon() {
+        let run = Run::default().with_time(std::time::Duration::from_secs(5));
+        assert_eq!((Run::default().horizon(METHOD, 60.0), run.horizon(METHOD, 60.0)), (60.0, 5.0));
+        let shared = |name| Run::default().sharing(Arc::new(Share::count(name)));
+        assert_eq!(shared(METHOD).horizon(METHOD, 60.0), f64::INFINITY);
+        assert_eq!(shared("other").horizon(METHOD, 60.0), 60.0);
+        assert!(shared(METHOD).counts_units(METHOD) && !run.counts_units(METHOD));
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn parts_have_the_bits_of_one_run() -> Result<()> {
                 let division = Division::new(&model, query, row.method, &settings, &run(2))?;
                 assert!(division.units() > 1, "{name}: {} units", division.units());
                 for (parts, threads) in [(1, 2), (2, 1), (7, 2), (100, 1)] {
-                    let ranges = ranges(division.units(), parts, parts);
+                    let ranges = ranges(division.expected_units(), parts, parts);
                     let mut made = Vec::new();
                     for range in ranges {
                         let part = division.part(range, &run(threads))?;
@@ -265,6 +265,88 @@ fn a_look_needs_its_units_only_and_a_method_without_looks_says_so() -> Result<()
     assert!(!exact.is_anytime());
     let error = exact.look(0, &parts, &run(1, 1)).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("before all units"), "{error}");
+    Ok(())
+}
+
+/// Uniform samples of a space end at the first look at which the interval is narrow enough.
+#[test]
+fn a_method_that_ends_itself_needs_the_units_up_to_its_last_look_only() -> Result<()> {
+    let model: Model = generate::space("permutations", 6, "unary", 0.3, 3)?.into();
+    let query = Query::LogPartition;
+    let settings = Settings::from_iter([("error".to_owned(), 0.02.into())]);
+    let division = Division::new(&model, query, "importance", &settings, &run(5, 1))?;
+    assert!(division.ends_itself() && division.is_anytime());
+    assert_eq!(division.looks()[..3], [4, 8, 16]);
+    assert!(division.expected_units() > 16 && division.expected_units() < 1 << 16);
+    let choice = Choice::Named("importance".into());
+    let whole = catalogue::answer(&model, query, &choice, &settings, &run(5, 1))?;
+    let samples = whole.diagnostics.figures["samples"].as_u64().unwrap();
+    let needed = samples / 256;
+    assert!(needed > 8, "{needed}");
+    let part = |range| division.part(range, &run(5, 1));
+    let enough = [part(0..needed)?, part(needed..needed + 3)?, part(needed + 9..needed + 10)?];
+    let merged = division.merge(&enough, &run(5, 2))?;
+    assert!(merged.value == whole.value);
+    assert_eq!(merged.guarantee, whole.guarantee);
+    let refused = |parts: &[Part]| division.merge(parts, &run(5, 1)).map(|_| ()).unwrap_err().to_string();
+    let error = refused(&[part(0..needed - 1)?]);
+    assert!(error.contains(&format!("--range {}..{needed}", needed - 1)), "{error}");
+    assert!(refused(&[part(1..8)?]).contains("units 0.."));
+    // The first look has an answer, and the last one that of the whole run.
+    let first = division.look(0, &enough, &run(5, 1))?;
+    assert!(first.diagnostics.stopped_early);
+    let last = division.looks().iter().position(|&units| units == needed).unwrap();
+    let last = division.look(last, &enough, &run(5, 1))?;
+    assert!(last.value == whole.value && !last.diagnostics.stopped_early);
+    Ok(())
+}
+
+#[test]
+fn a_mean_that_was_looked_at_has_a_lower_bound_only() -> Result<()> {
+    let settings = Settings::from_iter([("samples".to_owned(), 3200.into())]);
+    let division = Division::new(&grid(5), Query::LogPartition, "importance", &settings, &run(1, 1))?;
+    let parts = [division.part(0..32, &run(1, 1))?];
+    let whole = division.merge(&parts, &run(1, 1))?;
+    let Guarantee::Unbiased { relative_std_error, low: plain, .. } = whole.guarantee else { panic!() };
+    let look = division.look(4, &parts, &run(1, 1))?;
+    assert!(look.value == whole.value);
+    let Guarantee::Bounds { low, high, confidence } = look.guarantee else { panic!() };
+    assert!(low <= plain && high == f64::INFINITY && confidence == 0.95);
+    assert_eq!(look.diagnostics.figures["relative_std_error"].as_f64(), Some(relative_std_error));
+    Ok(())
+}
+
+#[test]
+fn strata_of_tuples_have_no_looks() -> Result<()> {
+    let settings =
+        Settings::from_iter([("form".to_owned(), "tuples".into()), ("samples".to_owned(), 4000.into())]);
+    let division = Division::new(&weak(), Query::LogPartition, "sccq", &settings, &run(1, 1))?;
+    assert!(!division.is_anytime());
+    let error = division.look(0, &[], &run(1, 1)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("before all units"), "{error}");
+    let settings = Settings::from_iter([("width".to_owned(), 1.into())]);
+    assert!(Division::new(&grid(5), Query::LogPartition, "sccq", &settings, &run(1, 1))?.is_anytime());
+    Ok(())
+}
+
+#[test]
+fn a_part_is_checked_before_it_is_used() -> Result<()> {
+    let own = division(1);
+    assert_eq!(own.check_part(&own.part(3..5, &run(1, 1))?)?, 3..5);
+    let error = own.check_part(&division(2).part(3..5, &run(2, 1))?).unwrap_err().to_string();
+    assert!(error.contains("different tasks: seed: 2, expected 1"), "{error}");
+    assert!(own.preparation_seconds() > 0.0);
+    Ok(())
+}
+
+/// One that takes more than an hour by forecast can still be divided.
+#[test]
+fn divided_work_may_take_longer_than_the_horizon_of_one_run() -> Result<()> {
+    let settings = Settings::from_iter([("width".to_owned(), 1.into()), ("epsilon".to_owned(), 1e-6.into())]);
+    let choice = Choice::Named("sccq".into());
+    let whole = catalogue::answer(&grid(5), Query::LogPartition, &choice, &settings, &run(1, 1));
+    assert!(matches!(whole.map(|_| ()).unwrap_err(), zhat::Error::OverBudget { .. }));
+    assert!(Division::new(&grid(5), Query::LogPartition, "sccq", &settings, &run(1, 1))?.units() > 1);
     Ok(())
 }
 

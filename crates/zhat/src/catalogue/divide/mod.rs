@@ -5,7 +5,7 @@
 //! one run, for any number of parts and threads, on processors with the same vector instructions.
 //!
 //! The preparation of a method, such as an elimination order or the bound behind an importance sampler, is
-//! repeated for every part and for the merge. It depends on the memory budget, which is therefore a part of
+//! repeated for every part and for the merge ([`Division::preparation_seconds`]). It depends on the memory budget, which is therefore a part of
 //! the task, and not on the time.
 //!
 //! ```
@@ -82,6 +82,8 @@ pub struct Division {
     settings: Settings,
     task: Task,
     forecast: Forecast,
+    expected: Option<u64>,
+    preparation: f64,
     mixed: bool,
 }
 
@@ -133,10 +135,15 @@ impl Division {
             settings: settings.clone(),
             task,
             forecast,
+            expected: None,
+            preparation: 0.0,
             mixed: false,
         };
         let share = Arc::new(Share::count(row.method));
+        let begin = Instant::now();
         let outcome = division.run(&share, run);
+        division.preparation = begin.elapsed().as_secs_f64();
+        division.expected = share.expected();
         division.task.units = match (share.counted(), outcome) {
             (Some(units), _) => units,
             (None, Err(error)) => return Err(error),
@@ -183,6 +190,8 @@ impl Division {
             settings,
             task: task.clone(),
             forecast,
+            expected: None,
+            preparation: 0.0,
             mixed: false,
         })
     }
@@ -226,20 +235,74 @@ impl Division {
 
     /// Whether answers can be computed from the first units only.
     pub fn is_anytime(&self) -> bool {
-        self.query == Query::LogPartition && ANYTIME.contains(&self.row.method)
+        // The strata of tuples follow each other, so each of them is needed.
+        let tuples = self.settings.get("form").is_some_and(|form| form == "tuples");
+        self.query == Query::LogPartition && ANYTIME.contains(&self.row.method) && !tuples
+    }
+
+    /// Whether the method itself decides when it ends: at the first look at which its error is small enough.
+    /// [`Divisible::merge`] then needs the units up to that look only.
+    pub fn ends_itself(&self) -> bool {
+        self.row.first_look.is_some()
+    }
+
+    /// The number of units that will probably be needed: fewer than all if the method ends itself.
+    pub fn expected_units(&self) -> u64 {
+        self.expected.unwrap_or(self.task.units)
+    }
+
+    /// The time in seconds that the preparation took here. Every part and every merge repeats it, except for what
+    /// the cache of the run holds, so a part should take much longer.
+    pub fn preparation_seconds(&self) -> f64 {
+        self.preparation
+    }
+
+    /// Checks that a part belongs to this task, before it is used or kept. Returns its units.
+    ///
+    /// # Errors
+    /// If it is of another task, or was computed with other vector instructions than this machine has, and
+    /// parts may not be mixed.
+    pub fn check_part(&self, part: &Part) -> Result<Range<u64>> {
+        if let Some(difference) = self.task.difference(part.task()) {
+            return Err(Error::argument("parts", format!("they are of different tasks: {difference}")));
+        }
+        self.check_levels(std::slice::from_ref(part))?;
+        Ok(part.range())
+    }
+
+    /// The vector instructions of the parts and of this machine, which does the preparation and the merge.
+    fn check_levels<'a>(&self, parts: &'a [Part]) -> Result<Vec<&'a str>> {
+        let mut levels = part::levels(parts);
+        let own = simd::level().name();
+        if !levels.contains(&own) {
+            levels.push(own);
+        }
+        if levels.len() > 1 && !self.mixed {
+            let message = format!(
+                "the parts and this machine use different vector instructions: {}; set ZHAT_SIMD={} everywhere, or allow mixed parts",
+                levels.join(" and "),
+                levels.iter().find(|level| **level != "avx512").unwrap_or(&"portable"),
+            );
+            return Err(Error::argument("parts", message));
+        }
+        Ok(levels)
     }
 
     /// The numbers of units after which the answer so far may be looked at: the powers of two below the number
-    /// of units, and all. They are fixed before the first unit is done, and the k-th look has the share
+    /// of units, and all. They begin at 2, or where the method itself first looks. They are fixed before the first unit is done, and the k-th look has the share
     /// 6/(π²k²) of the error probability, so the answer at the look where the work ends has its confidence
     /// however that look is chosen.
     pub fn looks(&self) -> Vec<u64> {
         let units = self.task.units;
-        let powers = std::iter::successors(Some(2u64), |count| count.checked_mul(2));
+        let powers =
+            std::iter::successors(Some(self.row.first_look.unwrap_or(2)), |count| count.checked_mul(2));
         powers.take_while(|&count| count < units).chain([units]).collect()
     }
 
     /// The answer at look `look` (from 0) of [`Division::looks`], from parts that cover its units.
+    ///
+    /// An estimate whose last look was chosen by its results is no longer unbiased. Its guarantee is therefore the
+    /// lower bound, and the diagnostics have its `relative_std_error`.
     ///
     /// # Errors
     /// As [`Divisible::merge`]; also if the method needs all units.
@@ -264,18 +327,11 @@ impl Division {
     }
 
     fn merged(&self, parts: &[Part], units: u64, look: Option<u32>, run: &Run) -> Result<AnyAnswer> {
-        let levels = part::levels(parts);
-        if levels.len() > 1 && !self.mixed {
-            let message = format!(
-                "they were computed with different vector instructions: {}; set ZHAT_SIMD={} everywhere, or allow mixed parts",
-                levels.join(" and "),
-                levels.iter().find(|level| **level != "avx512").unwrap_or(&"portable"),
-            );
-            return Err(Error::argument("parts", message));
-        }
+        let levels = self.check_levels(parts)?;
         let (words, mark) = part::joined(&self.task, parts, units)?;
         let share = Arc::new(Share::merge(self.row.method, words, units, look));
-        let mut answer = self.run(&share, run)?;
+        // The result must not depend on the time that the merge takes.
+        let mut answer = self.run(&share, &run.clone().without_time())?;
         if share.recorded().0 != mark && levels.len() == 1 {
             let message = "they depend on a preparation that came out otherwise here; merge them on a machine with the same processor";
             return Err(Error::argument("parts", message));
@@ -283,10 +339,13 @@ impl Division {
         if look.is_some() {
             let confidence = self.settings.get("confidence").and_then(serde_json::Value::as_f64);
             let default = (self.row.options)().get("confidence").and_then(serde_json::Value::as_f64);
-            if let Some(confidence) = confidence.or(default) {
-                answer.guarantee = overall(answer.guarantee, confidence);
+            if let Some(error) = relative_std_error(&answer.guarantee) {
+                answer.diagnostics = answer.diagnostics.note("relative_std_error", error);
             }
-            answer.diagnostics.stopped_early = units < self.task.units;
+            answer.guarantee = looked_at(answer.guarantee, confidence.or(default));
+            if !self.ends_itself() {
+                answer.diagnostics.stopped_early = units < self.task.units;
+            }
         }
         if levels.len() > 1 {
             let note = format!(
@@ -299,19 +358,29 @@ impl Division {
     }
 }
 
-/// The guarantee with the confidence of all looks together.
-fn overall(guarantee: Guarantee, confidence: f64) -> Guarantee {
+/// The guarantee after a look that results may have chosen, with the confidence of all looks together. A mean is
+/// not unbiased then, but its lower bound holds.
+fn looked_at(guarantee: Guarantee, confidence: Option<f64>) -> Guarantee {
     match guarantee {
         Guarantee::Bounds { low, high, confidence: own } if own < 1.0 => {
-            Guarantee::Bounds { low, high, confidence }
+            Guarantee::Bounds { low, high, confidence: confidence.unwrap_or(own) }
         }
-        Guarantee::Unbiased { relative_std_error, replicates, low, .. } => {
-            Guarantee::Unbiased { relative_std_error, replicates, low, confidence }
+        Guarantee::Unbiased { low, confidence: own, .. } => {
+            Guarantee::Bounds { low, high: f64::INFINITY, confidence: confidence.unwrap_or(own) }
         }
         Guarantee::Each(all) => {
-            Guarantee::Each(all.into_iter().map(|one| overall(one, confidence)).collect())
+            Guarantee::Each(all.into_iter().map(|one| looked_at(one, confidence)).collect())
         }
         other => other,
+    }
+}
+
+/// The relative standard error; of a batch the largest.
+fn relative_std_error(guarantee: &Guarantee) -> Option<f64> {
+    match guarantee {
+        Guarantee::Unbiased { relative_std_error, .. } => Some(*relative_std_error),
+        Guarantee::Each(all) => all.iter().filter_map(relative_std_error).reduce(f64::max),
+        _ => None,
     }
 }
 
@@ -327,7 +396,7 @@ impl Divisible for Division {
     }
 
     fn unit_seconds(&self) -> f64 {
-        self.forecast.seconds / self.task.units.max(1) as f64
+        self.forecast.seconds / self.expected_units().max(1) as f64
     }
 
     fn part(&self, units: Range<u64>, run: &Run) -> Result<Part> {
@@ -364,6 +433,54 @@ impl Divisible for Division {
     }
 
     fn merge(&self, parts: &[Part], run: &Run) -> Result<AnyAnswer> {
+        if let Some(first) = self.row.first_look {
+            let done = part::prefix(parts);
+            if done < first {
+                let message = part::missing(&self.task, done..self.expected_units().max(first));
+                return Err(Error::argument("parts", message));
+            }
+            let answer = self.merged(parts, done, None, run)?;
+            if answer.diagnostics.stopped_early {
+                let next = done.checked_next_power_of_two().unwrap_or(done);
+                let end = if next > done { next } else { done.saturating_mul(2) };
+                let message = format!(
+                    "the error is still too large after units 0..{done}; compute more with --range {done}..{}",
+                    end.min(self.task.units)
+                );
+                return Err(Error::argument("parts", message));
+            }
+            return Ok(answer);
+        }
         self.merged(parts, self.task.units, None, run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::generate;
+
+    #[test]
+    fn the_vector_instructions_of_the_merge_count_too() {
+        let grid = generate::Grid { rows: 4, columns: 4, torus: false };
+        let model: Model = generate::ising(grid, 0.3, 0.5, false, 1).unwrap().into();
+        let run = Run::default().with_memory(1 << 30);
+        let settings = Settings::new();
+        let division = Division::new(&model, Query::LogPartition, "importance", &settings, &run).unwrap();
+        let share = Arc::new(Share::part("importance", 0..32));
+        assert!(division.run(&share, &run).is_err());
+        let (mark, words) = share.recorded();
+        // All parts are from another processor than this one.
+        let part = Part::new(division.task.clone(), "other", 0..32, mark, words);
+        for error in [
+            division.merge(std::slice::from_ref(&part), &run).map(|_| ()).unwrap_err(),
+            division.check_part(&part).map(|_| ()).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("different vector instructions: other and"), "{error}");
+        }
+        let mixed = division.with_mixed(true);
+        assert_eq!(mixed.check_part(&part).unwrap(), 0..32);
+        let answer = mixed.merge(&[part], &run).unwrap();
+        assert!(answer.diagnostics.figures["warning"].to_string().contains("up to rounding"));
     }
 }

@@ -49,7 +49,7 @@ pub struct Task {
 
 impl Task {
     /// The first difference from another task, for messages.
-    fn difference(&self, other: &Task) -> Option<String> {
+    pub(super) fn difference(&self, other: &Task) -> Option<String> {
         let values = |task: &Task| match serde_json::to_value(task) {
             Ok(serde_json::Value::Object(fields)) => fields,
             _ => serde_json::Map::new(),
@@ -219,6 +219,13 @@ pub(super) fn levels(parts: &[Part]) -> Vec<&str> {
     levels
 }
 
+/// The number of units from the first one that parts of a task cover without a gap.
+pub(super) fn prefix(parts: &[Part]) -> u64 {
+    let mut ranges: Vec<(u64, u64)> = parts.iter().map(|part| (part.range.start, part.range.end)).collect();
+    ranges.sort_unstable();
+    ranges.iter().fold(0, |end, range| if range.0 <= end { end.max(range.1) } else { end })
+}
+
 /// The results of the first `units` units in order, and their mark.
 pub(super) fn joined(task: &Task, parts: &[Part], units: u64) -> Result<(Vec<u64>, Vec<u64>)> {
     let fail = |message: String| Error::argument("parts", message);
@@ -276,7 +283,7 @@ fn overlap(one: &Part, other: &Part) -> String {
     )
 }
 
-fn missing(task: &Task, range: Range<u64>) -> String {
+pub(super) fn missing(task: &Task, range: Range<u64>) -> String {
     let Range { start, end } = range;
     format!("units {start}..{end} of {} are missing; compute them with --range {start}..{end}", task.units)
 }

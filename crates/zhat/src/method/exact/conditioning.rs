@@ -145,7 +145,7 @@ impl Conditioning {
         let clock = run.start(NAME);
         let (prepared, cutset) = Self::plan(graph, query, run)?;
         run.require_memory(NAME, cutset.forecast.bytes)?;
-        let horizon = run.time().map_or(HORIZON, |time| time.as_secs_f64());
+        let horizon = run.horizon(NAME, HORIZON);
         if cutset.forecast.seconds > horizon {
             return Err(Error::OverBudget {
                 needs: format!("{NAME} needs about {}", units::seconds(cutset.forecast.seconds)),

@@ -177,7 +177,7 @@ impl StochasticQuadrature {
         }
         let each = free.variable_count() as f64 * PER_VARIABLE + source.left() as f64 * PER_TABLE;
         let seconds = samples * each / run.threads().min(self.replicates) as f64;
-        let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+        let horizon = run.horizon(NAME, DEFAULT_HORIZON);
         if !within || seconds > horizon {
             let samples = if within { format!("{samples:.1e}") } else { "over 1e18".into() };
             return Err(Error::OverBudget {

@@ -243,7 +243,8 @@ impl StochasticQuadrature {
         };
         let draw = |replicate: &mut Replicate| replicate.draw(source, plan, free);
         if run.is_shared(NAME) {
-            let units = Units::new(NAME, self.replicates as u64, &[target, source.log_normaliser.to_bits()]);
+            let mark = [vec![target, source.log_normaliser.to_bits()], plan.mark()].concat();
+            let units = Units::new(NAME, self.replicates as u64, &mark);
             rounds = Rounds::shared(&units, target, (run, clock), make, draw)?;
             stopped_early = rounds.replicates.len() < self.replicates;
             interval = at(&rounds.replicates, target, run.risk(NAME, (1.0 - EARLY) * delta));

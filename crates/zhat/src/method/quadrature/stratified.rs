@@ -231,7 +231,7 @@ pub(super) fn log_partition(
         let log = (2.0 * lengths.len().max(1) as f64 / delta).ln();
         samples = 2.0 * log * all.powi(3) / (left * left);
         let seconds = samples * (PER_TUPLE + PER_CLIQUE * degree as f64) / run.threads() as f64;
-        let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+        let horizon = run.horizon(NAME, DEFAULT_HORIZON);
         if !(left > 0.0 && seconds <= horizon) {
             return Err(Error::OverBudget {
                 needs: format!(

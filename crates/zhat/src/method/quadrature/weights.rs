@@ -74,6 +74,16 @@ pub(super) struct Plan {
     slack: f64,
 }
 
+impl Plan {
+    /// All numbers that sums of samples depend on, to the bit.
+    pub fn mark(&self) -> Vec<u64> {
+        let cut = |cut: &Cut| [cut.largest, cut.range.0, cut.range.1, cut.center, cut.tail];
+        let own =
+            [self.shift, self.beta, self.mean, self.center, self.slack, f64::from(u8::from(self.steady))];
+        [&own[..], &cut(&self.low), &cut(&self.high)].concat().iter().map(|x| x.to_bits()).collect()
+    }
+}
+
 /// Sums over samples, of values minus a constant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {

@@ -214,7 +214,7 @@ impl PublishedQuadrature {
 
     /// Returns an error if this number of samples exceeds the time limit.
     fn refuse(&self, needed: theorems::Needed, epsilon: f64, run: &Run) -> Result<()> {
-        let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+        let horizon = run.horizon(NAME, DEFAULT_HORIZON);
         let seconds = Self::seconds(needed.samples(), needed.degree, run.threads());
         if seconds <= horizon {
             return Ok(());

@@ -31,8 +31,8 @@ const NAME: &str = "importance";
 /// evaluation comes soon.
 const BLOCK: u64 = 256;
 const OWN_BLOCK: u64 = 4;
-/// Blocks before the first evaluation of the bounds.
-const FIRST: u64 = 4;
+/// The number of samples of divided work relative to the approximate number that is needed.
+const MARGIN: f64 = 1.5;
 const TOO_FEW: &str = "they have fewer samples than the first evaluation of the bounds needs";
 
 /// Importance sampling with uniform samples.
@@ -60,16 +60,32 @@ impl Default for UniformImportance {
     }
 }
 
+impl UniformImportance {
+    /// Blocks before the first evaluation of the bounds.
+    pub(crate) const FIRST: u64 = 4;
+
+    /// The approximate number of samples until the interval is narrow enough.
+    fn draws(&self, pilot: &Pilot) -> f64 {
+        let log = (16.0 / (1.0 - self.confidence)).ln();
+        let inside = pilot.acceptance();
+        let variance = pilot.second_moment() / inside - 1.0;
+        2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0) / inside) / self.error
+    }
+
+    /// The number of blocks that will probably be needed: an evaluation of the bounds comes after them.
+    fn expected_blocks(&self, model: &SpaceModel, most: u64, run: &Run) -> u64 {
+        let draws = Pilot::new(model, run).map_or(0.0, |pilot| self.draws(&pilot));
+        let blocks = (MARGIN * draws / block_of(model) as f64).clamp(Self::FIRST as f64, most as f64);
+        (blocks as u64).checked_next_power_of_two().unwrap_or(most).min(most)
+    }
+}
+
 impl Forecasts<SpaceModel> for UniformImportance {
     fn forecast(&self, model: &SpaceModel, _: Query, run: &Run) -> Forecast {
         let seconds = match Pilot::new(model, run) {
             Some(pilot) => {
-                let log = (16.0 / (1.0 - self.confidence)).ln();
-                let inside = pilot.acceptance();
-                let variance = pilot.second_moment() / inside - 1.0;
-                let draws =
-                    2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0) / inside) / self.error;
-                draws.max((FIRST * block_of(model)) as f64).min(self.samples as f64) * pilot.seconds_a_try()
+                self.draws(&pilot).max((Self::FIRST * block_of(model)) as f64).min(self.samples as f64)
+                    * pilot.seconds_a_try()
             }
             // The run itself reports the error.
             None => 0.0,
@@ -98,10 +114,12 @@ impl LogPartition<SpaceModel> for UniformImportance {
         let (mut done, mut sums) = (0u64, (0.0, 0.0));
         let mut found = (f64::NAN, f64::NEG_INFINITY, f64::INFINITY);
         let mut stopped = false;
-        let blocks = self.samples.div_ceil(size).max(FIRST).checked_next_power_of_two().unwrap_or(1 << 63);
-        let units = Units::new(NAME, blocks, &[size]);
+        let blocks =
+            self.samples.div_ceil(size).max(Self::FIRST).checked_next_power_of_two().unwrap_or(1 << 63);
+        let expected = run.counts_units(NAME).then(|| self.expected_blocks(model, blocks, run));
+        let units = Units { expected, ..Units::new(NAME, blocks, &[size]) };
         for look in 1u64.. {
-            let goal = FIRST << (look - 1).min(48);
+            let goal = Self::FIRST << (look - 1).min(48);
             let work = |block: u64| {
                 let mut random = streams.block(block);
                 let mut structure = vec![0; model.width()];
