@@ -1,7 +1,8 @@
-"""Divided queries: the bits of one run for any workers, looks, files of parts, and workers that are refused."""
+"""Divided queries: the bits of one run for any workers, looks, files of parts, workers that are refused."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 
 import zhat
 import zhat.cluster
-from zhat.cluster import _backends, _worker
+from zhat.cluster import _backends, _run, _worker
 
 OPTIONS: dict[str, Any] = {"method": "wmb-is", "i_bound": 1, "samples": 4000, "seed": 3}
 
@@ -76,7 +77,9 @@ def test_parts_by_hand(model: zhat.FactorGraph) -> None:
 
 
 class Slow(Executor):
-    """Runs tasks one after the other, in another order, and some of them twice."""
+    """Runs every task twice, one after the other."""
+
+    _max_workers = 2
 
     def __init__(self, then: Callable[[int], None] = lambda done: None) -> None:
         self.done, self.then = 0, then
@@ -98,16 +101,17 @@ class Slow(Executor):
 
 def test_an_error_that_is_reached_ends_the_work(model: zhat.FactorGraph) -> None:
     executor = Slow()
-    found = zhat.cluster.run(model, on=executor, error=0.5, task_seconds=1e-4, **OPTIONS)
+    found = zhat.cluster.run(model, on=executor, until=0.5, task_seconds=1e-4, **OPTIONS)
     assert found.diagnostics["stopped_early"]
     assert found.guarantee.kind == "bounds"
     low, high = found.guarantee.low, found.guarantee.high
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     assert 0.5 * (high - low) <= 0.5
     assert low <= model.log_partition(method="exact").value <= high
     assert found.guarantee.confidence == 0.95
     with pytest.raises(zhat.InputError, match="no answer before all units"):
-        zhat.cluster.run(model, method="enumeration", error=0.1)
+        zhat.cluster.run(model, method="enumeration", until=0.1)
 
 
 def test_time_ends_the_work_with_the_last_look(model: zhat.FactorGraph) -> None:
@@ -115,11 +119,14 @@ def test_time_ends_the_work_with_the_last_look(model: zhat.FactorGraph) -> None:
     found = zhat.cluster.run(model, on=executor, time=0.6, task_seconds=1e-4, **OPTIONS)
     assert found.diagnostics["replicates"] <= 32
     with pytest.raises(zhat.OverBudgetError, match="of 32 units were complete in time"):
-        zhat.cluster.run(model, on=Slow(lambda done: time.sleep(0.3)), time=0.01, task_seconds=1e-4, **OPTIONS)
+        zhat.cluster.run(
+            model, on=Slow(lambda done: time.sleep(0.3)), time=0.01, task_seconds=1e-4, **OPTIONS
+        )
 
 
 def test_a_file_of_parts_continues_a_run(model: zhat.FactorGraph, tmp_path: Path) -> None:
     keep = tmp_path / "parts"
+    warm(model)
 
     def interrupt(done: int) -> None:
         if done == 9:
@@ -138,8 +145,21 @@ def test_a_file_of_parts_continues_a_run(model: zhat.FactorGraph, tmp_path: Path
     idle = Slow()
     assert zhat.cluster.run(model, on=idle, keep=keep, **OPTIONS).value == found.value
     assert idle.done == 0
+    # Parts of another task are refused before anything is computed or written.
+    content = keep.read_bytes()
     with pytest.raises(zhat.InputError, match="different tasks"):
         zhat.cluster.run(model, on=idle, keep=keep, **{**OPTIONS, "seed": 9})
+    assert idle.done == 0
+    assert keep.read_bytes() == content
+    # A damaged length is no end of the file.
+    for at in (20, 24, 28):
+        keep.write_bytes(content[:at] + bytes([content[at] ^ 8]) + content[at + 1 :])
+        with pytest.raises(zhat.InputError, match="is damaged at byte 13"):
+            zhat.cluster.run(model, on=idle, keep=keep, **OPTIONS)
+        assert len(keep.read_bytes()) == len(content)
+    # A file that was cut off within its first bytes is a new one.
+    keep.write_bytes(content[:5])
+    assert zhat.cluster.run(model, on=Slow(), keep=keep, **OPTIONS).value == found.value
     other = tmp_path / "other"
     other.write_text("text")
     with pytest.raises(zhat.InputError, match="is not a file of parts"):
@@ -159,6 +179,109 @@ def job(model: Any, **changes: Any) -> _worker.Job:
         False,
     )
     return own._replace(**changes)
+
+
+def warm(model: Any) -> None:
+    """Gives this process the model of the tasks."""
+    _worker.work(job(model), 0, 1, model._native.to_bytes())
+
+
+def test_parts_of_other_processors_are_refused_by_the_file(model: zhat.FactorGraph) -> None:
+    division = zhat.cluster.Division(model, **OPTIONS)
+    assert division.check_part(division.part(3, 5)) == (3, 5)
+    other = zhat.cluster.Division(model, **{**OPTIONS, "samples": 4001})
+    with pytest.raises(zhat.InputError, match="different tasks: settings"):
+        division.check_part(other.part(3, 5))
+
+
+def test_error_is_an_option_of_the_method_and_ends_it() -> None:
+    space = zhat.generate.space("permutation", size=6, strength=0.3, seed=3)
+    options: dict[str, Any] = {"method": "importance", "error": 0.02}
+    want = whole(space, **options)
+    for on in (Slow(), 2):
+        found = zhat.cluster.run(space, on=on, **options)
+        assert (found.value, found.guarantee) == (want.value, want.guarantee)
+        assert found.diagnostics["samples"] == want.diagnostics["samples"]
+        assert not found.diagnostics["stopped_early"]
+    early = zhat.cluster.run(space, on=Slow(), until=0.5, **options)
+    assert early.diagnostics["samples"] < want.diagnostics["samples"]
+    division = zhat.cluster.Division(space, **options)
+    assert 4 <= division.expected_units < 1 << 20 < division.units
+    for method in ("tpa", "telescoped"):
+        own = zhat.cluster.run(space, method=method, error=0.4, on=Slow())
+        assert own.value == whole(space, method=method, error=0.4).value
+
+
+def test_a_mean_that_ends_its_own_work_has_a_lower_bound(model: zhat.FactorGraph) -> None:
+    options: dict[str, Any] = {"method": "importance", "samples": 32_000}
+    warm(model)
+    found = zhat.cluster.run(model, on=Slow(), until=0.5, task_seconds=1e-6, **options)
+    assert found.guarantee.kind == "bounds"
+    assert found.guarantee.high is None or found.guarantee.high == float("inf")
+    assert found.guarantee.confidence == 0.95
+    assert found.diagnostics["relative_std_error"] <= 0.5
+    # Fewer replicates do not decide.
+    assert found.diagnostics["replicates"] == 16
+
+
+def test_parts_beside_a_task_that_fails_are_kept(model: zhat.FactorGraph, tmp_path: Path) -> None:
+    warm(model)
+
+    class Failing(Slow):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if self.done == 2:
+                future: Future[Any] = Future()
+                future.set_exception(RuntimeError("no memory"))
+                self.done += 1
+                return future
+            return super().submit(fn, *args, **kwargs)
+
+    keep = tmp_path / "parts"
+    with pytest.raises(RuntimeError, match="no memory"):
+        zhat.cluster.run(model, on=Failing(), keep=keep, task_seconds=1e-6, **OPTIONS)
+    rest = Slow()
+    found = zhat.cluster.run(model, on=rest, keep=keep, task_seconds=1e-6, **OPTIONS)
+    assert found.value == whole(model, **OPTIONS).value
+    assert rest.done <= 32 - 5
+
+
+def test_the_number_of_workers_may_be_stated(model: zhat.FactorGraph) -> None:
+    warm(model)
+    for workers, tasks in ((1, 4), (2, 8)):
+        executor = Slow()
+        zhat.cluster.run(model, on=executor, workers=workers, task_seconds=100, **OPTIONS)
+        assert executor.done == tasks
+    with pytest.raises(zhat.InputError, match="workers: is for executors"):
+        zhat.cluster.run(model, on=2, workers=2, **OPTIONS)
+    with pytest.raises(zhat.InputError, match="workers"):
+        zhat.cluster.run(model, on=Slow(), workers=0, **OPTIONS)
+
+
+def test_own_processes_end_with_the_time() -> None:
+    model = zhat.generate.ising(rows=20, columns=20, coupling=0.4, seed=1)
+    start = time.monotonic()
+    with pytest.raises(zhat.OverBudgetError):
+        zhat.cluster.run(model, on=1, time=4, method="importance", samples=10**10)
+    for child in multiprocessing.active_children():
+        child.join(20)
+        assert child.exitcode is not None
+    assert time.monotonic() - start < 60
+
+
+def test_ranges_are_joined() -> None:
+    ranges = _run._Ranges()
+    for start, stop, new in (
+        (4, 6, True),
+        (0, 2, True),
+        (5, 7, False),
+        (1, 3, False),
+        (2, 4, True),
+        (9, 10, True),
+    ):
+        assert ranges.add(start, stop) is new
+    assert (ranges.starts, ranges.stops, ranges.total) == ([0, 9], [6, 10], 7)
+    assert ranges.prefix() == 6
+    assert ranges.gaps(12) == [(6, 9), (10, 12)]
 
 
 def test_workers_that_do_not_fit_are_refused(model: zhat.FactorGraph) -> None:
@@ -181,7 +304,7 @@ def test_arguments(model: zhat.FactorGraph) -> None:
     for on in (0, -1, 1.5, "nowhere", True, object()):
         with pytest.raises(zhat.InputError, match="on"):
             zhat.cluster.run(model, on=on, **OPTIONS)
-    for name in ("error", "time", "task_seconds"):
+    for name in ("until", "time", "task_seconds"):
         for value in (0, -1.0, float("nan"), "soon"):
             with pytest.raises(zhat.InputError, match=name):
                 zhat.cluster.run(model, **{name: value}, **OPTIONS)
@@ -204,7 +327,7 @@ def test_progress_has_units_and_the_interval_so_far(model: zhat.FactorGraph) -> 
             model,
             on=pool,
             task_seconds=1e-4,
-            error=1e-9,
+            until=1e-9,
             progress=lambda *report: seen.append(report),
             **OPTIONS,
         )

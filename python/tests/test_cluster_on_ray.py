@@ -51,11 +51,18 @@ def test_the_bits_of_one_run_though_a_worker_dies(cluster: Any, model: zhat.Fact
     assert (found.value, found.guarantee) == (want.value, want.guarantee)
 
 
+def test_a_cluster_that_cannot_do_the_work_is_refused(cluster: Any, model: zhat.FactorGraph) -> None:
+    with pytest.raises(zhat.InputError, match="threads: found 64, but no node"):
+        zhat.cluster.run(model, on=cluster.address, threads=64, **OPTIONS)
+    with pytest.raises(zhat.InputError, match=r"connected to .* already"):
+        zhat.cluster.run(model, on="127.0.0.1:1", **OPTIONS)
+
+
 def test_errors_of_workers_keep_their_type(cluster: Any, model: zhat.FactorGraph) -> None:
     with pytest.raises(zhat.OverBudgetError):
         zhat.cluster.run(model, on="ray", time=0.001, **OPTIONS)
+    ray.shutdown()
     with pytest.raises(zhat.InputError, match="nobody answers"):
-        ray.shutdown()
         zhat.cluster.run(model, on="127.0.0.1:1", **OPTIONS)
 
 
@@ -64,8 +71,10 @@ def test_the_executor_of_a_dask_client(model: zhat.FactorGraph) -> None:
     want = model.log_partition(memory="4GiB", **OPTIONS)
     address = "tcp://127.0.0.1:0"
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, host=address, dashboard_address=None) as local,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host=address, dashboard_address=None
+        ) as local,
         distributed.Client(local) as client,
     ):
-        found = zhat.cluster.run(model, on=client.get_executor(), task_seconds=0.05, **OPTIONS)
+        found = zhat.cluster.run(model, on=client.get_executor(), workers=2, task_seconds=0.05, **OPTIONS)
     assert (found.value, found.guarantee) == (want.value, want.guarantee)

@@ -68,6 +68,20 @@ class Division:
         return self._native.units
 
     @property
+    def expected_units(self) -> int:
+        """The number of units that will probably be needed.
+
+        It is smaller than `units` if the method itself ends at a look (uniform `importance` of a space):
+        `merge` then needs the units up to that look only.
+        """
+        return self._native.expected_units
+
+    @property
+    def preparation_seconds(self) -> float:
+        """The time that the preparation took here; every part and every merge repeats at least some of it."""
+        return self._native.preparation_seconds
+
+    @property
     def unit_seconds(self) -> float:
         """The estimated time of a unit in seconds."""
         return self._native.unit_seconds
@@ -88,10 +102,16 @@ class Division:
             integer("start", start), integer("stop", stop), budgets(seed, self.threads, memory, time)
         )
 
+    def check_part(self, part: bytes, name: str = "part", *, mixed: bool = False) -> tuple[int, int]:
+        """The units of a part, first and last + 1; an error if it does not belong to this task."""
+        return self._native.check_part(part, name, bool(mixed))
+
     def merge(self, parts: Iterable[bytes], *, look: int | None = None, mixed: bool = False) -> Answer[Any]:
         """The answer from parts, in any order; the bits are those of one run.
 
-        With `look`, the answer after the units `looks[look]`, of which there have to be parts. With `mixed`,
+        With `look`, the answer after the units `looks[look]`, of which there have to be parts. The guarantee of
+        an unbiased estimate is then its lower bound only, because its results may have chosen the look, and
+        `diagnostics["relative_std_error"]` is its standard error. With `mixed`,
         parts may be computed with different vector instructions; the answer equals that of one run up to
         rounding and has a warning.
         """

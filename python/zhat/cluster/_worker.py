@@ -6,6 +6,7 @@ A worker process keeps the models and divisions of its last tasks, so a model co
 from __future__ import annotations
 
 import platform
+import signal
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -25,6 +26,11 @@ class Job(NamedTuple):
     arguments: tuple[str, str, int, str]
     threads: int
     mixed: bool
+
+
+def quiet() -> None:
+    """Leaves Ctrl-C to the process that started this worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 _MOST = 4
