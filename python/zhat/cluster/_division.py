@@ -109,8 +109,8 @@ class Division:
     def merge(self, parts: Iterable[bytes], *, look: int | None = None, mixed: bool = False) -> Answer[Any]:
         """The answer from parts, in any order; the bits are those of one run.
 
-        With `look`, the answer after the units `looks[look]`, of which there have to be parts. The guarantee of
-        an unbiased estimate is then its lower bound only, because its results may have chosen the look, and
+        With `look`, the answer after the units `looks[look]`, of which there have to be parts. The guarantee
+        of an unbiased estimate is then its lower bound only, because its results may have chosen the look, and
         `diagnostics["relative_std_error"]` is its standard error. With `mixed`,
         parts may be computed with different vector instructions; the answer equals that of one run up to
         rounding and has a warning.

@@ -64,8 +64,8 @@ def run(
       rounding
     - `task_seconds`: the time that a task should take, by forecast; by default 1 s, and at least 20 times the
       time of the preparation, which every task may repeat
-    - `workers`: the number of tasks that an executor does at the same time, if it does not say so itself, such
-      as that of a Dask client
+    - `workers`: the number of tasks that an executor does at the same time, if it does not say so itself,
+      such as that of a Dask client
 
     The other arguments are those of `Division`, and `error` is an option of several methods. With `until` or
     `time`, and after Ctrl-C, the answer is that of the last look (`Division.looks`) whose units are complete:
