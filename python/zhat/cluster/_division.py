@@ -110,10 +110,10 @@ class Division:
         """The answer from parts, in any order; the bits are those of one run.
 
         With `look`, the answer after the units `looks[look]`, of which there have to be parts. The guarantee
-        of an unbiased estimate is then its lower bound only, because its results may have chosen the look, and
-        `diagnostics["relative_std_error"]` is its standard error. With `mixed`,
-        parts may be computed with different vector instructions; the answer equals that of one run up to
-        rounding and has a warning.
+        of an unbiased estimate is then its lower bound only, because its results may have chosen the look,
+        and `diagnostics["relative_std_error"]` is its standard error. With `mixed`, parts may come from
+        processors with different vector instructions; the answer equals that of one run up to rounding, and has
+        a warning.
         """
         seed, memory = self._arguments[2:]
         found = self._native.merge(

@@ -63,13 +63,15 @@ fn cases(kind: Kind, method: &str) -> Vec<(Model, Settings)> {
             let graph: PairwiseGraph<f64> = generate::pairwise(&shape, 1).unwrap();
             vec![(graph.into(), set(&[("states", 8.into())]))]
         }
-        ("space", "perfect") => vec![(space("subsets", 7, "unary"), set(&[("error", 0.2.into())]))],
+        ("space", "perfect") => vec![(space("hypercube", 7, "unary"), set(&[("error", 0.2.into())]))],
         ("space", "fpras-published") => {
-            vec![(space("permutations", 4, "unary"), set(&[("error", 0.9.into())]))]
+            vec![(space("permutation", 4, "position"), set(&[("error", 0.9.into())]))]
         }
-        ("space", "importance") => vec![(space("permutations", 6, "unary"), set(&[("error", 0.2.into())]))],
-        ("space", "annealed") => vec![(space("permutations", 6, "unary"), set(&[("replicates", 9.into())]))],
-        ("space", _) => vec![(space("permutations", 5, "unary"), set(&[("error", 0.4.into())]))],
+        ("space", "importance") => vec![(space("permutation", 6, "position"), set(&[("error", 0.2.into())]))],
+        ("space", "annealed") => {
+            vec![(space("permutation", 6, "position"), set(&[("replicates", 9.into())]))]
+        }
+        ("space", _) => vec![(space("permutation", 5, "position"), set(&[("error", 0.4.into())]))],
         ("sequence-mrf", _) => {
             let shape = SequenceMrfShape { length: 12, states: 4, context: 2, ..SequenceMrfShape::default() };
             let model = generate::sequence_mrf(&shape, 1).unwrap();
@@ -271,7 +273,7 @@ fn a_look_needs_its_units_only_and_a_method_without_looks_says_so() -> Result<()
 /// Uniform samples of a space end at the first look at which the interval is narrow enough.
 #[test]
 fn a_method_that_ends_itself_needs_the_units_up_to_its_last_look_only() -> Result<()> {
-    let model: Model = generate::space("permutations", 6, "unary", 0.3, 3)?.into();
+    let model: Model = generate::space("permutation", 6, "position", 0.3, 3)?.into();
     let query = Query::LogPartition;
     let settings = Settings::from_iter([("error".to_owned(), 0.02.into())]);
     let division = Division::new(&model, query, "importance", &settings, &run(5, 1))?;
