@@ -112,8 +112,8 @@ class Division:
         With `look`, the answer after the units `looks[look]`, of which there have to be parts. The guarantee
         of an unbiased estimate is then its lower bound only, because its results may have chosen the look,
         and `diagnostics["relative_std_error"]` is its standard error. With `mixed`, parts may come from
-        processors with different vector instructions; the answer equals that of one run up to rounding, and has
-        a warning.
+        processors with different vector instructions; the answer equals that of one run up to rounding,
+        and has a warning.
         """
         seed, memory = self._arguments[2:]
         found = self._native.merge(
