@@ -481,6 +481,6 @@ mod tests {
         let mixed = division.with_mixed(true);
         assert_eq!(mixed.check_part(&part).unwrap(), 0..32);
         let answer = mixed.merge(&[part], &run).unwrap();
-        assert!(answer.diagnostics.figures()["warning"].to_string().contains("up to rounding"));
+        assert!(answer.diagnostics.warning().unwrap().contains("up to rounding"));
     }
 }
