@@ -293,7 +293,9 @@ fn a_method_that_ends_itself_needs_the_units_up_to_its_last_look_only() -> Resul
     let refused = |parts: &[Part]| division.merge(parts, &run(5, 1)).map(|_| ()).unwrap_err().to_string();
     let error = refused(&[part(0..needed - 1)?]);
     assert!(error.contains(&format!("--range {}..{needed}", needed - 1)), "{error}");
-    assert!(refused(&[part(1..8)?]).contains("units 0.."));
+    assert!(refused(&[part(3..8)?]).contains("units 0..3 of"));
+    let error = refused(&[part(0..5)?, part(7..8)?]);
+    assert!(error.contains("--range 5..7"), "{error}");
     // The first look has an answer, and the last one that of the whole run.
     let first = division.look(0, &enough, &run(5, 1))?;
     assert!(first.diagnostics.stopped_early);

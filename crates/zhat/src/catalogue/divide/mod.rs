@@ -435,17 +435,18 @@ impl Divisible for Division {
     fn merge(&self, parts: &[Part], run: &Run) -> Result<AnyAnswer> {
         if let Some(first) = self.row.first_look {
             let done = part::prefix(parts);
+            // Up to the next part, or else up to a look.
+            let next = parts.iter().map(|part| part.range().start).filter(|&start| start > done).min();
             if done < first {
-                let message = part::missing(&self.task, done..self.expected_units().max(first));
-                return Err(Error::argument("parts", message));
+                let end = next.unwrap_or_else(|| self.expected.map_or(first, |units| units.max(first)));
+                return Err(Error::argument("parts", part::missing(&self.task, done..end)));
             }
             let answer = self.merged(parts, done, None, run)?;
             if answer.diagnostics.stopped_early {
-                let next = done.checked_next_power_of_two().unwrap_or(done);
-                let end = if next > done { next } else { done.saturating_mul(2) };
+                let look = (done + 1).checked_next_power_of_two().unwrap_or(self.task.units);
                 let message = format!(
                     "the error is still too large after units 0..{done}; compute more with --range {done}..{}",
-                    end.min(self.task.units)
+                    next.unwrap_or(look).min(self.task.units)
                 );
                 return Err(Error::argument("parts", message));
             }

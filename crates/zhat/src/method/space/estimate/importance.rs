@@ -31,8 +31,9 @@ const NAME: &str = "importance";
 /// evaluation comes soon.
 const BLOCK: u64 = 256;
 const OWN_BLOCK: u64 = 4;
-/// The number of samples of divided work relative to the approximate number that is needed.
-const MARGIN: f64 = 1.5;
+/// The number of samples of divided work relative to the approximate number that is needed: the forecast of the
+/// variance comes from few samples, and too few units cost another round of parts.
+const MARGIN: f64 = 3.0;
 const TOO_FEW: &str = "they have fewer samples than the first evaluation of the bounds needs";
 
 /// Importance sampling with uniform samples.
