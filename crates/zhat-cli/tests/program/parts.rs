@@ -57,6 +57,25 @@ fn merged_parts_print_what_one_run_prints() {
     assert!(text.starts_with("units     32\n"), "{text}");
 }
 
+/// Uniform samples of a space end when the interval is narrow enough: the plan is an estimate.
+#[test]
+fn a_plan_of_a_method_that_ends_itself_covers_what_it_needs() {
+    let folder = Folder::new("parts-space");
+    folder.ok(&["generate", "permutation", "--size", "6", "--seed", "3", "-o", "space.zhat"]);
+    let options = ["--method", "importance", "--set", "error=0.05"];
+    let all = [&["part", "logz", "space.zhat"][..], &options].concat();
+    assert!(folder.ok(&all).contains("(at most 67108864)"));
+    let files = run_all(&folder, &commands(&folder, &[&all[..], &["--plan", "3"]].concat()));
+    let merged = folder.json(&["merge", &files[0], &files[1], &files[2]]);
+    let whole = folder.json(&[&["logz", "space.zhat"][..], &options].concat());
+    assert_eq!(merged["value"], whole["value"]);
+    assert_eq!(merged["guarantee"], whole["guarantee"]);
+    // Files are in the order in which they were made, the last first.
+    let ran = folder.run(&["merge", &files[0]]);
+    assert_eq!(ran.status(), 2);
+    assert!(ran.stderr().contains("are missing; compute them with --range 0.."), "{}", ran.stderr());
+}
+
 #[test]
 fn evidence_is_a_part_of_the_task() {
     let folder = Folder::new("parts-evidence");

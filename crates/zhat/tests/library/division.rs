@@ -19,7 +19,7 @@ fn grid(side: usize) -> Model {
 
 /// A model for methods that need small scores.
 fn weak() -> Model {
-    generate::ising(Grid { rows: 3, columns: 3, torus: false }, 0.1, 0.1, false, 3).unwrap().into()
+    generate::ising(Grid { rows: 3, columns: 3, torus: false }, 0.03, 0.03, false, 3).unwrap().into()
 }
 
 /// Models and options with which a row finishes in a fraction of a second.
