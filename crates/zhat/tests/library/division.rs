@@ -63,7 +63,7 @@ fn cases(kind: Kind, method: &str) -> Vec<(Model, Settings)> {
             let graph: PairwiseGraph<f64> = generate::pairwise(&shape, 1).unwrap();
             vec![(graph.into(), set(&[("states", 8.into())]))]
         }
-        ("space", "perfect") => vec![(space("hypercube", 7, "unary"), set(&[("error", 0.2.into())]))],
+        ("space", "perfect") => vec![(space("hypercube", 7, "unary"), set(&[("error", 0.03.into())]))],
         ("space", "fpras-published") => {
             vec![(space("permutation", 4, "position"), set(&[("error", 0.9.into())]))]
         }
