@@ -109,7 +109,7 @@ def random_grammar(rules: int, length: int, random: np.random.Generator) -> tupl
     symbols, words = max(6, rules // 40), max(4, rules // 24)
     lexical = {(int(random.integers(symbols)), word) for word in range(words) for _ in range(2)}
     lexical |= {(symbol, symbol % words) for symbol in range(symbols)}
-    # Binary rules that every symbol has, so that every sentence has a tree, then random ones.
+    # With S -> X S for every X and S -> 'w0', every sentence that ends in w0 has a tree. Then random rules.
     binary = {(symbol, 0, symbol) for symbol in range(symbols)} | {(0, s, 0) for s in range(symbols)}
     while len(binary) + len(lexical) < rules and len(binary) < symbols**3:
         binary.add(tuple(int(x) for x in random.integers(symbols, size=3)))
@@ -124,7 +124,8 @@ def random_grammar(rules: int, length: int, random: np.random.Generator) -> tupl
         shares = [f"{share:.9f}" for share in weights / weights.sum()]
         alternatives = [f"{side} [{share}]" for side, share in zip(right, shares, strict=True)]
         lines.append(f"{_name(head)} -> {' | '.join(alternatives)}")
-    return "\n".join(lines), [f"w{word}" for word in random.integers(words, size=length)]
+    sentence = [f"w{word}" for word in random.integers(words, size=length)]
+    return "\n".join(lines), [*sentence[:-1], "w0"]
 
 
 def _name(symbol: int) -> str:
