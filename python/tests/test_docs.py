@@ -38,6 +38,8 @@ ELSEWHERE = {
     "ZHAT_DATA=FOLDER cargo xtask bench predictors": BENCHMARK,
     "ZHAT_DATA=FOLDER cargo xtask bench predictors --parts rankings --sets iris --repeats 1": BENCHMARK,
     "cargo xtask bench hmm": BENCHMARK,
+    "cargo xtask bench networks --threads 2": BENCHMARK,
+    "cargo xtask bench python": BENCHMARK,
     "ZHAT_DATA=FOLDER cargo xtask bench tagger": BENCHMARK,
     "cargo xtask bench tree": BENCHMARK,
     "cargo xtask bench tree --cases cfg:30:60:40:8 --threads 2": BENCHMARK,
