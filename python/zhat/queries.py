@@ -119,21 +119,6 @@ def _how(
     return How(method, seed, threads, memory, time, progress, input, given, partial, options)
 
 
-_STATES: dict[str, Callable[[Any], Any]] = {
-    "map": lambda own: own._best,
-    "k_best": lambda own: own._ranked,
-    "sample": lambda own: own._samples,
-}
-
-
-def states(model: Model[Any, Any, Any, Any, Any, Any], query: str, count: int = 0, **options: Any) -> Any:
-    """The value of `map`, `k_best` or `sample`, without warnings.
-
-    For `zhat.torch`, where items of a batch without a state have states −1 and score −inf.
-    """
-    return _how(**options).answer(model, query, count, _STATES[query], warn=False).value
-
-
 def _checked(model: Asked) -> Asked:
     """Checks that `model` is a model and returns it."""
     if not isinstance(getattr(model, "_native", None), _zhat.Model):

@@ -7,7 +7,7 @@ Numbers after the end of a state are −1; so are all numbers of a state that do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,11 +95,24 @@ def _labelled(samples: Any) -> Any:
     return [np.stack([heads, labels], axis=-1) for heads, labels in pairs]
 
 
+_CONVERTERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "map": lambda own: own._best,
+    "k_best": lambda own: own._ranked,
+    "sample": lambda own: own._samples,
+}
+
+
+def _value(model: Any, query: str, count: int = 0, **options: Any) -> Any:
+    """The value of a query without warnings: items without a state have states −1 and score −inf here."""
+    how = queries._how(**options)
+    return how.answer(model, query, count, _CONVERTERS[query], warn=False).value
+
+
 def _best(tensors: list[torch.Tensor], model: str, options: str) -> torch.Tensor:
     plan = plan_of(model)
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
-        found = queries.states(with_every_query(built), "map", **options_of(plan, tensors, options))
+        found = _value(with_every_query(built), "map", **options_of(plan, tensors, options))
         each = [[_array(own)] for own in _items(part, tensors, found)]
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
@@ -118,7 +131,7 @@ def _k_best(tensors: list[torch.Tensor], model: str, k: int, options: str) -> to
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
         own = options_of(plan, tensors, options)
-        found = queries.states(with_every_query(built), "k_best", integer("k", k), **own)
+        found = _value(with_every_query(built), "k_best", integer("k", k), **own)
         each = [[_array(own) for own in ranked] for ranked in _items(part, tensors, found)]
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
@@ -136,7 +149,7 @@ def _sample(tensors: list[torch.Tensor], model: str, n: int, seed: int, options:
     part, built = plan.parts[0], plan.build(arrays_of(plan, tensors))[0]
     try:
         own = options_of(plan, tensors, options)
-        found = queries.states(with_every_query(built), "sample", integer("n", n), seed=seed, **own)
+        found = _value(with_every_query(built), "sample", integer("n", n), seed=seed, **own)
         each = _items(part, tensors, _drawn(part, found))
     except ZeroPartitionError:
         each = [[]] * (tensors[0].shape[0] if part.items(tensors) else 1)
